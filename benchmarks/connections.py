@@ -56,7 +56,8 @@ _PEER_MOST = 1_000
 _SUBSCRIBE = b'{"type":"subscribe","id":"s","path":"/","depth":-1}'
 _HANDSHAKE = (
     "GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+    "Authorization: Bearer {token}\r\n\r\n"
 )
 
 
@@ -324,6 +325,8 @@ class _Crowd:
             self._lines[line.fileno()] = line
             self._poll.register(line.fileno(), select.EPOLLIN)
             self.heard(0)
+        while self.heard(0):
+            pass
 
     def wait(self) -> tuple[float, float]:
         """Wait until everyone has heard something; returns when half and when nearly all had."""
@@ -358,14 +361,19 @@ class _Crowd:
         else:
             where = urlsplit(self._address)
             line = socket.create_connection((where.hostname, where.port))
-            line.sendall(_HANDSHAKE.format(path=where.path, host=where.netloc).encode())
+            host = where.netloc.rpartition("@")[2]
+            asked = _HANDSHAKE.format(path=where.path, host=host, token=where.username or "none")
+            line.sendall(asked.encode())
             answer = b""
             while not answer.endswith(b"\r\n\r\n"):
                 answer += line.recv(1)
             line.sendall(bytes([0x81, 0x80 | len(_SUBSCRIBE), 0, 0, 0, 0]) + _SUBSCRIBE)
         data = b""
         while b'"snapshot"' not in data:
-            data += line.recv(1 << 16)
+            more = line.recv(1 << 16)
+            if not more:
+                sys.exit("a reader was let go")
+            data += more
         return line
 
 

@@ -13,14 +13,25 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import product
+from random import Random
 from typing import Any
 from uuid import uuid4
 
 WRITERS = 16
 HISTORY = 200  # messages
-# One turn: four messages, 3.1 kB.
-_ANSWER = "It adds one, because counting starts there; so the last is as large as all of them. "
-TURN = (("user", "What does this module do, and why? " * 9), *[("assistant", _ANSWER * 11)] * 3)
+_SOUNDS = ("ba", "ce", "di", "fo", "gu", "ka", "le", "mi", "no", "ru", "st", "tion", "ver", "ly")
+_WORDS = ["".join(sounds) for sounds in product(_SOUNDS, repeat=3)]
+
+
+def turn_of(number: int) -> tuple[tuple[str, str], ...]:
+    """Make one turn: four messages, 3.1 kB, which a database can pack no better than prose."""
+    chance = Random(number)
+    sizes = (("user", 315), *[("assistant", 924)] * 3)
+    return tuple((role, " ".join(chance.choices(_WORDS, k=size))[:size]) for role, size in sizes)
+
+
+TURN = turn_of(0)
 
 
 def by_writers(work: Callable[[int], Iterator[object]], writers: int = WRITERS) -> dict[str, float]:
@@ -99,8 +110,12 @@ def langgraph(address: str, each: int, history: int) -> Iterator[None]:
     from langgraph.checkpoint.base import empty_checkpoint
     from langgraph.checkpoint.postgres import PostgresSaver
 
-    turn = [(HumanMessage if role == "user" else AIMessage)(text) for role, text in TURN]
-    messages = turn * (history // len(turn) + 1)
+    turns = (turn_of(number) for number in range(history // len(TURN) + 1))
+    messages = [
+        (HumanMessage if role == "user" else AIMessage)(text)
+        for turn in turns
+        for role, text in turn
+    ]
     with PostgresSaver.from_conn_string(address) as saver:
         config: Any = {"configurable": {"thread_id": uuid4().hex, "checkpoint_ns": ""}}
         version: Any = None

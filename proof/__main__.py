@@ -36,6 +36,7 @@ MODULES = (
     "planting",
     "sharing",
     "hosts",
+    "fleet",
     "mirrors",
     "brokers",
     "wire",

@@ -367,14 +367,16 @@ async def _shown(ledger: Ledger, session: int) -> tuple[bytes, bytes]:
         rows = [row for one in described for row in (await client.get(one)).json()["rows"]]
         groups = (await client.get(f"{root}/ledger")).json()["groups"]
         places = ["/", "/api/sessions", f"{root}/turns", f"{root}/ledger", "/api/search?q=key"]
-        places += [*described, f"{root}/overview", f"{root}/exchanges"]
-        places += [f"{root}/exchanges/{one.id}" for one in ledger.exchanges.list(session)]
-        places += [f"{root}/groups/{group['id']}" for group in groups]
+        places += [*described, f"{root}/overview"]
+        kept = [group["id"] for group in groups] or [row["group"] for row in rows]
+        places += [f"{root}/groups/{group}" for group in kept]
         named = [(t["turn"], n) for t in rows for n in range(1, t["requests"] + 1)]
         requests = [f"{root}/turns/{turn}/{number}" for turn, number in named]
         for place in requests:
-            places += [place, f"{place}/state", f"{place}/state/0/nodes/0"]
-            places += [f"{place}/state/0/folds/0", f"{place}/state/0/find?q=use"]
+            places += [place, f"{place}/state", f"{place}/verdicts", f"{place}/unseen"]
+            for at, _ in enumerate((await client.get(f"{place}/state")).json()["apps"]):
+                tree = f"{place}/state/{at}"
+                places += [f"{tree}/nodes/0", f"{tree}/folds/0", f"{tree}/find?q=use"]
         for (turn, number), (later, other) in pairwise(named):
             places.append(f"{root}/compare/{turn}.{number}/{later}.{other}")
         answers = [await client.get(address) for address in places]

@@ -24,6 +24,7 @@ from email import message_from_bytes
 from pathlib import Path
 
 from setup.page import FILES, SHIPPED, VENDOR
+from setup.readme import relative_links
 
 from proof.install import install
 from sightline._distribution import __version__
@@ -184,6 +185,11 @@ def by_hand(tools: Path, files: list[str]) -> str:
     lines = BY_HAND.format(version=__version__, tools=tools, files=" ".join(files)).splitlines()
     if missing:
         lines.insert(1, f"  - [project.urls] in pyproject.toml: fill in {', '.join(missing)}")
+    if "Source" in missing:
+        links = len(relative_links((ROOT / "README.md").read_text("utf-8")))
+        lines.insert(
+            2, f"    (without Source, {links} links of the README lead nowhere on an index)"
+        )
     return "\n".join(lines)
 
 

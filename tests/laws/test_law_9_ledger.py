@@ -107,7 +107,8 @@ def test_any_sequence_of_operations_verifies_and_touches_one_session_only(
 @given(messages)
 @settings(deadline=None)
 def test_a_message_comes_back_from_its_columns_as_it_was(message: Message) -> None:
-    assert from_columns(message.role, *to_columns(message)) == message
+    content, parts = to_columns(message)
+    assert from_columns(message.role, content, parts, lambda _: b"") == message
 
 
 @given(st.lists(messages, min_size=1, max_size=6))

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -24,12 +25,14 @@ from agent.host.helpers import check_ledger, ended, hosted, of_kind, turn
 from context.ledger.helpers import fill
 from context.ledger.test_postgres import expire
 from inspector.test_server import browsing
+from sightline.agent.host.stage import HostStage
 from sightline.cli.ledger import ledger as ledger_command
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.address import address_of
 from sightline.context.ledger.postgres import steps
 from sightline.context.ledger.postgres.connect import connect
-from sightline.context.messages.parts import Message
+from sightline.context.ledger.postgres.store import PostgresStore
+from sightline.context.messages.parts import Message, ToolCall
 from sightline.errors import LedgerUnusable, NotFound, SessionBusy
 from sightline.events import Noticed
 from sightline.inspector.reader import RecordReader
@@ -93,6 +96,56 @@ async def test_a_host_that_dies_is_taken_over_when_its_lease_is_over_and_not_bef
         assert "2 open calls" in of_kind(events, Noticed)[0].message
         assert "while it ran" in model.requests[0].data.decode()
     check_ledger(machine, url=url)
+
+
+@pytest.mark.parametrize("engine", ["file", "database"])
+async def test_a_turn_appends_at_the_first_try_and_reads_once_for_a_request(
+    machine: Path, url: str, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried, made, reads, inside = [0], [0], [0], [0]
+
+    def count(kind: Any, name: str, counter: list[int]) -> None:
+        work = getattr(kind, name)
+
+        def counted(*given: Any, **named: Any) -> Any:
+            counter[0] += 1
+            return work(*given, **named)
+
+        monkeypatch.setattr(kind, name, counted)
+
+    calls = [[ToolCall("c1", "describe_db", {})], [ToolCall("c2", "describe_db", {})], "done"]
+    there = url if engine == "database" else None
+    async with hosted(machine, [*calls, *calls], url=there) as (host, _):
+        store = type(host.ledger._store)
+        read = store.read
+
+        @contextmanager
+        def noted(self: Any) -> Iterator[Any]:
+            reads[0] += inside[0] == 1 and self is host.ledger._store
+            inside[0] += bool(inside[0])
+            with read(self) as db:
+                yield db
+            inside[0] -= bool(inside[0])
+
+        gather = HostStage._inputs
+
+        def gathered(*given: Any) -> Any:
+            inside[0] = 1
+            try:
+                return gather(*given)
+            finally:
+                inside[0] = 0
+
+        await turn(host, "first")
+        monkeypatch.setattr(store, "read", noted)
+        monkeypatch.setattr(HostStage, "_inputs", gathered)
+        count(store, "append", made)
+        count(PostgresStore, "_append", tried)
+        await turn(host, "again")
+    assert made == [6]
+    assert reads == [3]  # one for each request
+    assert tried == (made if engine == "database" else [0])
+    check_ledger(machine, url=there)
 
 
 async def test_a_host_that_slept_through_its_lease_writes_no_more(machine: Path, url: str) -> None:

@@ -3,9 +3,10 @@
 `killed` runs it as a program of its own and kills the server when that says `server`. Arguments of
 the program: the ledger's URL, how many hosts, how many appends in all, how many kills of hosts and
 of the server, a seed, and `early` for hosts that lie: they tell before they have stored, so that
-losses must be found. Two hosts share a session. A host tells through a pipe each number that was
-acknowledged; one that was killed is followed by another that begins with the first that was not,
-with the same keys. The last line is a JSON summary.
+losses must be found. Half of the hosts share a session with another, the others have one of their
+own: both ways to append are tried. A host tells through a pipe each number that was acknowledged;
+one that was killed is followed by another that begins with the first that was not, with the same
+keys. The last line is a JSON summary.
 """
 
 from __future__ import annotations
@@ -139,7 +140,8 @@ def main() -> None:
     chance = random.Random(seed)
     each = appends // hosts
     with Ledger(url) as ledger:
-        sessions = [ledger.sessions.create(f"shared {number}").id for number in range(hosts // 2)]
+        names = [f"session {number}" for number in range(hosts * 3 // 4)]
+        sessions = [ledger.sessions.create(name).id for name in names]
     fleet = Fleet(url, sessions, hosts, each, early=early)
     victims = ["host"] * kills + ["server"] * servers
     chance.shuffle(victims)

@@ -33,9 +33,10 @@ class _Block:
     def _checked(self, name: str, work: Callable[..., Any], used: set[str]) -> Callable[..., Any]:
         def checked(*args: Any, **named: Any) -> Any:
             assert self._open, f"{name} after the end of its block"
-            if name in ("fetch", "rows", "scan"):
-                assert not OWN_WORDS.search(args[0]), args[0]
-                assert args[0].count("?") == len(args[1] if len(args) > 1 else ()), args
+            if name in ("fetch", "rows", "scan", "fetch_each"):
+                for sql, *values in args if name == "fetch_each" else [args]:
+                    assert not OWN_WORDS.search(sql), sql
+                    assert sql.count("?") == len(values[0] if values else ()), args
             used.add(name)
             return work(*args, **named)
 
@@ -50,6 +51,7 @@ class StrictStore(Store):
 
     used: ClassVar[set[str]] = set()
     damage = SqliteStore.damage
+    is_far = True
 
     def __init__(
         self,

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from context.ledger.helpers import fill, prompts
 from sightline.context.ledger import Ledger, StoredUsage
 from sightline.context.ledger.address import address_of
+from sightline.context.ledger.history import HistoryReader
 from sightline.context.ledger.owner import Owner, hold_on
 from sightline.context.ledger.postgres.calls import (
     BIGINT,
@@ -27,13 +28,15 @@ from sightline.context.ledger.postgres.calls import (
     TEXT,
     TEXTS,
     FunctionCall,
+    LedgerConnection,
+    bound,
 )
 from sightline.context.ledger.postgres.connect import connect
-from sightline.context.ledger.postgres.rows import PostgresReader
 from sightline.context.ledger.postgres.steps import FORMAT
 from sightline.context.ledger.postgres.store import PostgresStore
 from sightline.context.ledger.postgres.wake import Listener
 from sightline.context.messages.parts import Message, Role
+from sightline.context.messages.window import TokenWindow, Window
 from sightline.errors import (
     InvalidInput,
     LedgerUnavailable,
@@ -176,6 +179,18 @@ def test_many_hosts_append_to_one_session_in_one_order(url: str) -> None:
         assert ledger.verify().findings == ()
 
 
+def test_a_session_is_found_by_its_number_before_the_server_has_counted_any(url: str) -> None:
+    with Ledger(url) as ledger:
+        for _ in range(40):
+            ledger.sessions.create()
+    with connect(address_of(url)) as connection, connection.transaction():
+        tenant = address_of(url).tenant
+        connection.execute("SELECT set_config('sightline.tenant', %s, true)", (tenant,))
+        plan = "EXPLAIN UPDATE sightline.sessions SET tokens = 1 WHERE id = 1 AND digest = ''"
+        lines = [line for (line,) in connection.execute(plan).fetchall()]
+        assert any("sessions_pkey" in line for line in lines), lines
+
+
 def test_who_asks_for_a_name_at_once_gets_the_same_session(url: str) -> None:
     def ask(_: int) -> int:
         with Ledger(url) as ledger:
@@ -310,33 +325,66 @@ KINDS = {
 }  # fmt: skip
 
 
+PLAIN = ("text", "bigint", "bytea")  # what a ledger's own statements have
+
+
 @settings(max_examples=share(500))
 @given(st.tuples(*(st.none() | values for _, values in KINDS.values())))
 def test_a_call_sends_what_the_client_library_would(
     server: postgres.Server, values: tuple[Any, ...]
 ) -> None:
-    with psycopg.connect(server.dsn("sightline", "ledgers"), autocommit=True) as connection:
+    with LedgerConnection.connect(
+        server.dsn("sightline", "ledgers"), autocommit=True
+    ) as connection:
         casts = ", ".join(f"%s::{kind}" for kind in KINDS)
         theirs = connection.execute(f"SELECT ROW({casts})::text", values).fetchone()
-        ours = FunctionCall("ROW", [kind for kind, _ in KINDS.values()]).answer(connection, values)
-        assert theirs is not None
-        assert ours is not None
-        assert ours.decode() == theirs[0]
+        call = FunctionCall("ROW", [kind for kind, _ in KINDS.values()]).bound(values)
+        plain = bound(f"SELECT {', '.join(f'?::{kind}' for kind in PLAIN)}", values[: len(PLAIN)])
+        for _ in range(3):  # as it is, then by a name
+            ours, same = connection.exchange(
+                [call._replace(sql=call.sql + b"::text"), plain], begins=True
+            )
+            assert [*ours.rows(), *same.rows()] == [theirs, values[: len(PLAIN)]]
         for wrong, kind in ((2**63, BIGINT), ("\0", TEXT)):
             with pytest.raises(psycopg.DataError):
-                FunctionCall("ROW", [kind]).answer(connection, [wrong])
+                connection.exchange([FunctionCall("ROW", [kind]).bound([wrong])])
+
+
+def test_a_statement_is_sent_by_its_name_and_whole_where_the_server_knows_another(url: str) -> None:
+    with Ledger(url) as ledger:
+        session = ledger.sessions.create("s").id
+        store = ledger._store
+        assert isinstance(store, PostgresStore)
+
+        def go_on(count: int) -> int:
+            before = len(ledger.window(session))
+            for _ in range(count):
+                ledger.append(session, [Message("user", "x")])
+                ledger.sessions.get(session)
+            assert len(ledger.window(session)) == before + count
+            known = "SELECT count(*) FROM pg_prepared_statements"
+            [(found,)] = store._connected().execute(known).fetchall()
+            return int(found)
+
+        names = go_on(5)
+        assert names == go_on(3) > 2
+        store._connected()._names.clear()  # as if another had given them
+        assert names == go_on(3)
+        store._connected().execute("DEALLOCATE ALL")  # as if they were another server's
+        assert go_on(3) == 0
+        assert ledger.verify().findings == ()
 
 
 def questions(patch: pytest.MonkeyPatch) -> list[object]:
     """A list that grows by one with every round trip in which something is asked or stored."""
     made: list[object] = []
-    ask = PostgresReader._ask_all
+    exchange = LedgerConnection.exchange
 
-    def counted(*given: Any) -> Any:
+    def counted(*given: Any, **named: Any) -> Any:
         made.append(given)
-        return ask(*given)
+        return exchange(*given, **named)
 
-    patch.setattr(PostgresReader, "_ask_all", counted)
+    patch.setattr(LedgerConnection, "exchange", counted)
     return made
 
 
@@ -348,7 +396,7 @@ def test_who_appends_after_another_holds_the_session_for_two_round_trips(
         asked = questions(monkeypatch)
         for number, by in enumerate((ledger, other, ledger)):
             by.append(session, [Message("user", f"{number}")], key=f"k{number}")
-        assert len(asked) == 3 * 2
+        assert len(asked) == 3 * 2 + 1  # the last one tried what it knew first
         stored = other.append(session, [Message("user", "0")], key="k0")
         assert [entry.seq for entry in stored] == [0]
 
@@ -360,6 +408,11 @@ def test_a_window_that_was_read_is_one_trip_and_none_while_the_session_is_ones_o
         session = ledger.sessions.create("s").id
         fill(ledger, session, 3)
         asked = questions(monkeypatch)
+        for window in (None, Window(2, slack=1)):
+            with Ledger(url, mode="read") as cold:
+                assert len(cold.window(session, window))
+                assert len(asked) == 1
+            asked.clear()
 
         def trips(times: int) -> list[int]:
             found = []
@@ -395,7 +448,9 @@ def test_a_window_that_was_read_is_one_trip_and_none_while_the_session_is_ones_o
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["user", "assistant", "state", "used", "undo", "drop", "retry"]),
+            st.sampled_from(
+                ["user", "assistant", "state", "used", "undo", "drop", "retry", "receipt"]
+            ),
             st.booleans(),
         ),
         max_size=12,
@@ -414,6 +469,10 @@ def test_whoever_appends_the_ledger_is_what_one_file_would_be(
         seen = [[(e.seq, e.message, e.status) for e in ledger.messages(number)]
                 for ledger, number in ((one, here), (two, here), (file, there))]  # fmt: skip
         assert seen[0] == seen[1] == seen[2]
+        for window in (None, Window(1), Window(2, slack=2), TokenWindow(9)):
+            anew = HistoryReader(two._store).window(here, window)
+            assert anew == two.window(here, window)
+            assert [e.seq for e in anew] == [e.seq for e in file.window(there, window)]
         assert one.states.current(here) == file.states.current(there)
         assert one.accounts.totals(here) == file.accounts.totals(there)
         assert one.verify().findings == two.verify().findings == ()
@@ -434,6 +493,9 @@ def take_step(ledger: Ledger, session: int, step: str, number: int) -> None:
         case "retry":
             for _ in range(2):
                 ledger.append(session, [Message("user", f"{number}")], key=f"{number}")
+        case "receipt":
+            ledger.accounts.add_receipt(session, {}, prefix_digest="00")
+            ledger.scratchpad.replace(session, f"{number}")
         case "undo" if live:
             ledger.groups.undo(session)
         case "drop" if live:

@@ -55,16 +55,16 @@ def test_an_append_whose_connection_is_cut_anywhere_is_stored_once(
     loses: Literal["request", "answer"],
     kind: str,
 ) -> None:
-    through = server.url(uuid4().hex)
-    through = through.replace(str(server.directory / "sock"), str(proxy.directory))
+    url = server.url(uuid4().hex)
+    through = url.replace(str(server.directory / "sock"), str(proxy.directory))
     usage = StoredUsage("m", 1, 1) if kind == "used" else None
-    with Ledger(through) as ledger:
+    with Ledger(through) as ledger, Ledger(url) as other:
         session = ledger.sessions.create("s").id
         cuts = 0
         for number in range(30):
             said = [Message("user", f"{number}"), Message("assistant", "a")]
             if kind == "read":
-                ledger.sessions.set_title(session, f"{number}")  # the end has to be read again
+                other.sessions.set_title(session, f"{number}")  # the end has to be read again
             proxy.cut_after(number // 2, loses)
             try:
                 ledger.append(session, said, key=f"k{number}", usage=usage)

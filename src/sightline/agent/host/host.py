@@ -165,7 +165,9 @@ class Host:
         async with AsyncExitStack() as stack:
             if not isinstance(ledger, Ledger):
                 path = Path(ledger or settings.ledger.path or default_path())
-                opened = await asyncio.to_thread(Ledger, expanded(path), clock=clock)
+                opened = await asyncio.to_thread(
+                    Ledger, expanded(path), clock=clock, attachments=settings.ledger.attachments
+                )
                 ledger = stack.enter_context(opened)
             is_ours = hub is None
             if hub is None:

@@ -233,18 +233,16 @@ class HostStage:
     ) -> Inputs:
         """Gather what the next request of a turn is made of, or the one that a draft would make."""
         profile, tail = model.profile, self._settings.tail
-        conversation = self.conversation(session)
+        with self.scribe.ledger.reading():
+            conversation = self.conversation(session)
+            question = draft or _last_input(conversation.entries)
+            layers = self._layers(session, profile, question, () if turn is None else turn.hooked)
         budget = self._budget(session, profile)
         tools = session.toolbox.tools()
         return Inputs(
             conversation=conversation,
             draft=draft,
-            layers=self._layers(
-                session,
-                profile,
-                draft or _last_input(conversation.entries),
-                () if turn is None else turn.hooked,
-            ),
+            layers=layers,
             world=self.safe(world),
             at=self.now(),
             sight=SightRules(

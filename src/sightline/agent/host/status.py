@@ -50,8 +50,9 @@ def status_of(
     there is anything after the user's words.
     """
     last = lines[-1] if lines else None
-    if last is not None and last.ended is not None:
-        return last.ended.outcome
+    ended = None if last is None else last.ended
+    if ended is not None:
+        return ended.outcome
     outcome = outcome if last is None else last.outcome
     if outcome == "end":
         return "answered"

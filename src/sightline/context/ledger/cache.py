@@ -26,6 +26,11 @@ class GroupCache:
         self._max = max_size
         self._size = 0
         self._groups: dict[int, tuple[bytes, list[Entry], int]] = {}
+        self._sessions: set[int] = set()
+
+    def knows(self, session_id: int) -> bool:
+        """Tell whether any group of a session is here."""
+        return session_id in self._sessions
 
     def missing(self, groups: Iterable[_Group]) -> list[_Group]:
         """List the groups that are not here, or no longer as they are here."""
@@ -42,6 +47,7 @@ class GroupCache:
         if group_id in self._groups:
             self._size -= self._groups[group_id][2]
         self._groups[group_id] = (digest, entries, size)
+        self._sessions.update(entry.session_id for entry in entries[:1])
         self._size += size
 
     def extend(self, group: _Group, before: bytes | None, added: list[Entry], size: int) -> None:
@@ -70,8 +76,10 @@ class GroupCache:
         kept = {group[0] for group in keep}
         self._groups = {id_: held for id_, held in self._groups.items() if id_ in kept}
         self._size = sum(held[2] for held in self._groups.values())
+        self._sessions = {e.session_id for _, held, _ in self._groups.values() for e in held[:1]}
         if self._size <= self._max:
             return True
         self._groups.clear()
+        self._sessions.clear()
         self._size = 0
         return False

@@ -5,13 +5,16 @@
 blank lines between. `parts` is JSON in which a text or a result does not repeat its
 characters but says where in `content` they stand (`at`, `length`, counted in characters
 as `substr` does, from 0). A message that is one plain text has no `parts` at all. So a large tool
-output is stored once, and `SELECT content` gives it whole.
+output is stored once, and `SELECT content` gives it whole. A file whose bytes an object store
+keeps is a `kept_file`: the object's name, and the part with the beginning of its address.
 
 `from_columns(role, *to_columns(message)) == message`.
 """
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -31,14 +34,20 @@ from sightline.context.messages.parts import (
 
 __all__ = [
     "ENTRY_COLUMNS",
+    "KEPT",
+    "bytes_in",
     "entry_of",
     "from_columns",
+    "kept_in",
     "size_of",
     "to_columns",
     "tool_call_id_of",
+    "without_bytes",
 ]
 
 _BETWEEN: Final = "\n\n"
+_LARGE: Final = 4096  # bytes of a file from which on an object store keeps them
+KEPT: Final = "kept_file"  # what stands in `parts` of a message that has such a file
 
 
 class _Placed(
@@ -59,7 +68,14 @@ class _PlacedResult(_Placed, frozen=True, tag="tool_result", kw_only=True):
     raw: Raw | None = None
 
 
-_Stored: TypeAlias = _PlacedText | _PlacedResult | ToolCall | Reasoning | File
+class _KeptFile(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="kept_file"
+):
+    object: str
+    file: File
+
+
+_Stored: TypeAlias = _PlacedText | _PlacedResult | ToolCall | Reasoning | File | _KeptFile
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(tuple[_Stored, ...]).decode
 
@@ -71,8 +87,10 @@ ENTRY_COLUMNS: Final = (
 _CONTENT, _PARTS = (ENTRY_COLUMNS.split(", ").index(name) for name in ("content", "parts"))
 
 
-def to_columns(message: Message) -> tuple[str, str | None]:
-    """Write a message as (`content`, `parts`)."""
+def to_columns(
+    message: Message, keep: Callable[[bytes], str] | None = None
+) -> tuple[str, str | None]:
+    """Write a message as (`content`, `parts`); `keep` takes the bytes of large files, if given."""
     if len(message.parts) == 1 and isinstance(part := message.parts[0], Text) and part.raw is None:
         return part.text, None
     pieces: list[str] = []
@@ -80,35 +98,60 @@ def to_columns(message: Message) -> tuple[str, str | None]:
     at = 0
     for part in message.parts:
         shown = _shown(part)
-        stored.append(_placed(part, at))
+        stored.append(_placed(part, at, keep))
         if shown is not None:
             pieces.append(shown)
             at += len(shown) + len(_BETWEEN)
     return _BETWEEN.join(pieces), _encode(stored).decode()
 
 
-def from_columns(role: Role, content: str, parts: str | None) -> Message:
-    """Read a message back."""
+def from_columns(
+    role: Role, content: str, parts: str | None, fetch: Callable[[str], bytes]
+) -> Message:
+    """Read a message back; `fetch` gives the bytes that were kept elsewhere."""
     if parts is None:
         return Message(role, (Text(content),))
     stored = _decode(parts)
     if len(stored) == 1:
-        return Message(role, (_unplaced(stored[0], content),))
-    return Message(role, tuple([_unplaced(part, content) for part in stored]))
+        return Message(role, (_unplaced(stored[0], content, fetch),))
+    return Message(role, tuple([_unplaced(part, content, fetch) for part in stored]))
 
 
-def entry_of(row: tuple[Any, ...]) -> Entry:
-    """Make an entry of a row of `ENTRY_COLUMNS`."""
+def kept_in(parts: str | None) -> list[str]:
+    """Name the objects that a message's files are in."""
+    if parts is None or KEPT not in parts:
+        return []
+    return [part.object for part in _decode(parts) if isinstance(part, _KeptFile)]
+
+
+def without_bytes(_name: str) -> bytes:
+    """Fetch nothing: a file that is kept elsewhere has the beginning of its address."""
+    return b""
+
+
+def bytes_in(message: Message) -> Iterator[bytes]:
+    """Yield the bytes that `to_columns` would have kept elsewhere."""
+    for part in message.parts:
+        if isinstance(part, File) and (data := _bytes_of(part.uri)) is not None:
+            yield data
+
+
+def entry_of(row: tuple[Any, ...], fetch: Callable[[str], bytes]) -> Entry:
+    """Make an entry of a row of `ENTRY_COLUMNS`; `fetch` as for `from_columns`."""
     (id_, session, group, seq, role, content, parts, status, strategy, tokens, basis, at, usage) = (
         row
     )
-    message = from_columns(role, content, parts)
+    message = from_columns(role, content, parts, fetch)
     return Entry(id_, session, group, seq, message, status, strategy, tokens, basis, at, usage)
 
 
-def size_of(row: tuple[Any, ...]) -> int:
-    """Tell how many characters a row of `ENTRY_COLUMNS` holds."""
-    return len(row[_CONTENT]) + len(row[_PARTS] or "")
+def size_of(row: tuple[Any, ...], entry: Entry) -> int:
+    """Tell how many characters a row of `ENTRY_COLUMNS` holds, with the files of its entry."""
+    parts = row[_PARTS] or ""
+    held = len(row[_CONTENT]) + len(parts)
+    if KEPT not in parts:
+        return held
+    return held + sum(len(part.uri) for part in entry.message.parts if isinstance(part, File))
 
 
 def tool_call_id_of(message: Message) -> str | None:
@@ -137,7 +180,19 @@ def _address(uri: str) -> str:
     return f"{head},…" if comma and data and head.startswith("data:") else uri
 
 
-def _placed(part: Part, at: int) -> _Stored:
+def _bytes_of(uri: str) -> bytes | None:
+    """The bytes in an address, if they are many, and written as we would write them."""
+    head, _, text = uri.partition(",")
+    if len(text) < _LARGE or not (head.startswith("data:") and head.endswith(";base64")):
+        return None
+    try:
+        data = b64decode(text)
+    except ValueError:
+        return None
+    return data if len(data) >= _LARGE and b64encode(data).decode() == text else None
+
+
+def _placed(part: Part, at: int, keep: Callable[[bytes], str] | None) -> _Stored:
     match part:
         case Text():
             return _PlacedText(at, len(part.text), part.raw)
@@ -150,11 +205,17 @@ def _placed(part: Part, at: int) -> _Stored:
                 is_error=part.is_error,
                 raw=part.raw,
             )
+        case File() if keep is not None and (data := _bytes_of(part.uri)) is not None:
+            head, comma, _ = part.uri.partition(",")
+            return _KeptFile(keep(data), msgspec.structs.replace(part, uri=head + comma))
         case _:
             return part
 
 
-def _unplaced(part: _Stored, content: str) -> Part:
+def _unplaced(part: _Stored, content: str, fetch: Callable[[str], bytes]) -> Part:
+    if isinstance(part, _KeptFile):
+        text = b64encode(fetch(part.object)).decode()
+        return msgspec.structs.replace(part.file, uri=part.file.uri + text)
     if not isinstance(part, _Placed):
         return part
     shown = content[part.at : part.at + part.length]

@@ -16,9 +16,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
+from sightline.context.ledger.codec import ENTRY_COLUMNS, KEPT, entry_of, kept_in, without_bytes
 from sightline.context.ledger.history import group_entries
-from sightline.context.ledger.rows import NO_LIMIT, Row, find_session, first, marks
+from sightline.context.ledger.rows import NO_LIMIT, Row, RowReader, find_session, first, marks
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import ZERO
 from sightline.context.ledger.store import Store
@@ -28,7 +28,9 @@ from sightline.context.messages.entries import Entry
 from sightline.context.messages.state import extract_state
 from sightline.errors import InvalidInput, LedgerDamaged, NotFound
 
-__all__ = ["Group", "GroupStatus", "Groups", "forget_undone"]
+__all__ = [
+    "Group", "GroupStatus", "Groups", "forget_undone", "kept_by", "kept_in_undone", "sweep",
+]  # fmt: skip
 
 GroupStatus: TypeAlias = Literal["live", "dropped", "undone", "removed"]
 
@@ -126,7 +128,7 @@ class Groups:
             )
             return frozenset(
                 entry.group_id
-                for entry in map(entry_of, calls)
+                for entry in (entry_of(row, without_bytes) for row in calls)
                 for call in entry.message.tool_calls
                 if wanted in (call.name.casefold(), str(call.arguments.get("action")).casefold())
             )
@@ -176,7 +178,7 @@ class Groups:
     def show(self, session_id: int, group_id: int) -> list[Entry]:
         """Read the whole of one group, dropped or not."""
         with self._store.read() as db:
-            entries = group_entries(db, session_id, group_id)
+            entries = group_entries(db, session_id, group_id, self._store.attachments.get)
         if not entries:
             raise NotFound(f"group {group_id} was removed")
         return entries
@@ -228,6 +230,7 @@ class Groups:
                 raise NotFound(f"group {group_id} was removed already")
             _take_messages(tx, session, group, "removed")
             tx.touch(session)
+            sweep(tx, session)
         self._store.scrub()
 
     def pop(self, session_id: int) -> Entry | None:
@@ -260,6 +263,7 @@ class Groups:
                 if entry.role == "assistant" and extract_state(entry.message.text):
                     _restate(tx, session, group)
             tx.touch(session)
+            sweep(tx, session)
         return entry
 
     def clear(self, session_id: int) -> None:
@@ -273,6 +277,7 @@ class Groups:
             session.update(dict.fromkeys(("next_seq", "next_group", "live_groups", "tokens"), 0))
             session.update(head=ZERO, first_group=None)
             tx.touch(session)
+            sweep(tx, session)
         self._store.scrub()
 
     def _mark(
@@ -295,13 +300,37 @@ class Groups:
 _undone: Final = msgspec.json.Decoder(_Undone)
 
 
-def forget_undone(tx: Transaction, session: Row) -> None:
-    """Give up what waits for a redo; the next turn has begun."""
-    for row in tx.delete(session, "undone", "session_id = ?", (session["id"],)):
+def forget_undone(tx: Transaction, session: Row) -> bool:
+    """Give up what waits for a redo; the next turn has begun. Say whether there was anything."""
+    rows = tx.delete(session, "undone", "session_id = ?", (session["id"],))
+    for row in rows:
         group = _get(tx, session["id"], row["group_id"])
         group["status"] = "removed"
         tx.update("groups", group)
         tx.delete(session, "strategy_states", "group_id = ?", (group["id"],))
+    return bool(rows)
+
+
+def kept_by(db: RowReader, session_id: int | None = None) -> set[str]:
+    """Name the objects that files of a session, or of all, are in, undone groups included."""
+    where, values = ("", ()) if session_id is None else ("session_id = ? AND ", (session_id,))
+    having = (*values, f"%{KEPT}%")
+    parts = db.scan(f"SELECT parts FROM messages WHERE {where}parts LIKE ?", having)
+    names = {name for (text,) in parts for name in kept_in(text)}
+    bodies = db.fetch(f"SELECT body FROM undone WHERE {where}body LIKE ?", having)
+    return names.union(*(kept_in_undone(body) for (body,) in bodies))
+
+
+def kept_in_undone(body: str) -> set[str]:
+    """Name the objects that the files of a group are in that waits for a redo."""
+    columns = _undone.decode(body).messages
+    return {name for row in columns for name in kept_in(row[_STORED.index("parts")])}
+
+
+def sweep(tx: Transaction, session: Row) -> None:
+    """Delete the objects of a session that nothing in it names any more."""
+    if tx.attachments.is_open:
+        tx.attachments.sweep(session["uuid"], kept_by(tx.db, session["id"]))
 
 
 def _get(tx: Transaction, session_id: int, group_id: int) -> Row:
@@ -374,7 +403,8 @@ def _last_two(tx: Transaction, group: Row) -> tuple[Entry, bytes | None]:
         f"SELECT {ENTRY_COLUMNS}, digest FROM messages WHERE {_RANGE} ORDER BY seq DESC LIMIT 2",
         _range_of(group),
     )
-    return entry_of(rows[0][:-1]), rows[1][-1] if len(rows) > 1 else None
+    entry = entry_of(rows[0][:-1], tx.attachments.get)
+    return entry, rows[1][-1] if len(rows) > 1 else None
 
 
 def _chain_before(tx: Transaction, group: Row) -> bytes:
@@ -394,7 +424,7 @@ def _forget_group(tx: Transaction, session: Row, group: Row) -> None:
 
 def _restate(tx: Transaction, session: Row, group: Row) -> None:
     """Let a group leave the state that its messages leave now."""
-    entries = group_entries(tx.db, session["id"], group["id"])
+    entries = group_entries(tx.db, session["id"], group["id"], without_bytes)
     spoken = (entry.message.text for entry in reversed(entries) if entry.role == "assistant")
     states = (state for text in spoken if (state := extract_state(text)))
     tx.delete(session, "session_state", "group_id = ?", (group["id"],))

@@ -10,12 +10,12 @@ moves with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from sightline.context.ledger.cache import GroupCache
-from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of, size_of
+from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of, size_of, without_bytes
 from sightline.context.ledger.rows import Row, RowReader, find_session, first
 from sightline.context.ledger.store import Store
 from sightline.context.ledger.transaction import seal
@@ -28,15 +28,26 @@ __all__ = ["HistoryReader", "group_entries"]
 
 _LIVE: Final = "FROM groups WHERE session_id = ? AND status = 'live'"
 _SHOWN: Final = "SELECT id, content_digest, first_seq, messages"
-_IN_ORDER: Final = (
-    f"SELECT {ENTRY_COLUMNS} FROM messages "
-    "WHERE session_id = ? AND seq >= ? AND seq < ? ORDER BY seq"
-)
+_MESSAGES: Final = f"SELECT {ENTRY_COLUMNS} FROM messages WHERE session_id = ?"
+_IN_ORDER: Final = f"{_MESSAGES} AND seq >= ? AND seq < ? ORDER BY seq"
 _PAGE: Final = 1000
 _MAX_MOVED: Final = 5000  # messages; an append must not copy a long window that nobody asks for
 
 _MEASURES: Final = ("digest", "live_groups", "tokens", "context_size", "context_slack")
+_MEASURED: Final = f"SELECT {', '.join(_MEASURES)} FROM sessions WHERE id = ?"
 _measured: Final = itemgetter(*_MEASURES)
+# As `Window.shown` counts; where it is null, the session's own window.
+_COUNT: Final = (
+    "SELECT CASE WHEN size = 0 OR live_groups <= size THEN live_groups "
+    "ELSE size + (live_groups - size) % (slack + 1) END FROM (SELECT live_groups, "
+    "coalesce(?, context_size) AS size, coalesce(?, context_slack) AS slack "
+    "FROM sessions WHERE id = ?) AS measured"
+)
+_NEWEST: Final = f"{_LIVE} ORDER BY seq DESC LIMIT coalesce(({_COUNT}), 0)"
+_FROM_OLDEST: Final = (
+    f"{_MESSAGES} AND dropped = 0 AND seq >= "
+    f"(SELECT min(first_seq) FROM (SELECT first_seq {_NEWEST}) AS shown) ORDER BY seq"
+)
 
 _Measures: TypeAlias = tuple[bytes, int, int, int, int]
 _Group: TypeAlias = tuple[int, bytes, int, int]  # the columns of _SHOWN
@@ -70,22 +81,22 @@ class HistoryReader:
             if shown is not None:
                 return shown
         with self._store.read() as db:
-            measures = _measures(db, session_id)
-            if (shown := self._shown(session_id, window, measures)) is not None:
-                return shown
-            digest, live_groups, tokens, size, slack = measures
-            if window is None:
-                window = Window(size, slack)
-            if isinstance(window, Window):
-                groups = _last_groups(db, session_id, window.shown(live_groups))
+            if self._is_all_new(session_id) and not isinstance(window, TokenWindow):
+                measures, groups = self._fetch_all(db, session_id, window)
             else:
-                groups = _groups_from(db, session_id, window.left_out(tokens))
-            missing = self._cache.missing(groups)
-            if missing:
-                self._fetch(db, session_id, missing)
+                measures = _one(db.fetch(_MEASURED, (session_id,)), session_id)
+                if (shown := self._shown(session_id, window, measures)) is not None:
+                    return shown
+                groups = _groups(db, session_id, window, measures)
+                if missing := self._cache.missing(groups):
+                    self._fetch(db, session_id, missing)
+            digest, _, _, size, slack = measures
             shown = self._cache.entries(groups)
-            self._keep(_Reading(session_id, window, digest, groups, shown))
+            self._keep(_Reading(session_id, window or Window(size, slack), digest, groups, shown))
             return shown
+
+    def _is_all_new(self, session_id: int) -> bool:
+        return self._store.is_far and not self._cache.knows(session_id)
 
     def _shown(
         self, session_id: int, window: Window | TokenWindow | None, measures: _Measures
@@ -114,8 +125,9 @@ class HistoryReader:
             goes_on = written[0].digest_before is not None
             self._keep(_moved(self._last, session, groups, entries, goes_on=goes_on))
 
-    def messages(self, session_id: int) -> Iterator[Entry]:
+    def messages(self, session_id: int, *, whole: bool = True) -> Iterator[Entry]:
         """Read every message of a session in order, dropped ones included, page by page."""
+        fetch = self._store.attachments.get if whole else without_bytes
         with self._store.read() as db:
             find_session(db, session_id)
         last = -1
@@ -129,7 +141,7 @@ class HistoryReader:
             if not rows:
                 return
             last = rows[-1][3]
-            yield from map(entry_of, rows)
+            yield from (entry_of(row, fetch) for row in rows)
 
     def message(self, message_id: int) -> Entry:
         """Read one message by its id."""
@@ -137,11 +149,27 @@ class HistoryReader:
             rows = db.fetch(f"SELECT {ENTRY_COLUMNS} FROM messages WHERE id = ?", (message_id,))
         if not rows:
             raise NotFound(f"no message {message_id}")
-        return entry_of(rows[0])
+        return entry_of(rows[0], self._store.attachments.get)
 
     def _keep(self, reading: _Reading) -> None:
         """Keep a reading, unless it alone is too much to keep."""
         self._last = reading if self._cache.trim(reading.groups) else None
+
+    def _fetch_all(
+        self, db: RowReader, session_id: int, window: Window | None
+    ) -> tuple[_Measures, list[_Group]]:
+        """Bring a window of which nothing is known into the cache, all of it in one question."""
+        size = (None, None) if window is None else (window.size, window.slack)
+        newest = (session_id, *size, session_id)
+        measured, groups, rows = db.fetch_each(
+            (_MEASURED, (session_id,)),
+            (f"{_SHOWN} {_NEWEST}", newest),
+            (_FROM_OLDEST, (session_id, *newest)),
+        )
+        groups.reverse()
+        measures = _one(measured, session_id)
+        self._put(session_id, groups, rows)
+        return measures, groups
 
     def _fetch(self, db: RowReader, session_id: int, groups: list[_Group]) -> None:
         """Bring groups into the cache, one range scan for each run of neighbours."""
@@ -155,18 +183,22 @@ class HistoryReader:
             end = first + count
         for start, run in runs:
             end = run[-1][2] + run[-1][3]
-            rows = db.fetch(_IN_ORDER, (session_id, start, end))
-            if len(rows) != end - start:
-                lost = f"from {start} to {end - 1}"
-                raise LedgerDamaged([f"session {session_id} has lost messages {lost}"])
-            for group_id, digest, first, count in run:
-                group_rows = rows[first - start : first - start + count]
-                size = sum(map(size_of, group_rows))
-                self._cache.put(group_id, digest, [entry_of(row) for row in group_rows], size)
+            self._put(session_id, run, db.fetch(_IN_ORDER, (session_id, start, end)))
+
+    def _put(self, session_id: int, groups: list[_Group], rows: list[tuple[Any, ...]]) -> None:
+        """Bring groups into the cache, whose messages are in these rows and nothing else is."""
+        if len(rows) != sum(count for *_, count in groups):
+            lost = f"from {groups[0][2]} to {groups[-1][2] + groups[-1][3] - 1}"
+            raise LedgerDamaged([f"session {session_id} has lost messages {lost}"])
+        fetch, at = self._store.attachments.get, 0
+        for group_id, digest, _, count in groups:
+            group_rows = rows[at : at + count]
+            at += count
+            entries = [entry_of(row, fetch) for row in group_rows]
+            self._cache.put(group_id, digest, entries, sum(map(size_of, group_rows, entries)))
 
 
-def _measures(db: RowReader, session_id: int) -> _Measures:
-    rows = db.fetch(f"SELECT {', '.join(_MEASURES)} FROM sessions WHERE id = ?", (session_id,))
+def _one(rows: list[tuple[Any, ...]], session_id: int) -> _Measures:
     if not rows:
         raise NotFound(f"no session {session_id}")
     digest, live_groups, tokens, size, slack = rows[0]
@@ -204,7 +236,9 @@ def _moved(
     )
 
 
-def group_entries(db: RowReader, session_id: int, group_id: int) -> list[Entry]:
+def group_entries(
+    db: RowReader, session_id: int, group_id: int, fetch: Callable[[str], bytes]
+) -> list[Entry]:
     """Read the messages of one group, dropped or not."""
     ranges = db.fetch(
         "SELECT first_seq, first_seq + messages FROM groups WHERE id = ? AND session_id = ?",
@@ -212,7 +246,16 @@ def group_entries(db: RowReader, session_id: int, group_id: int) -> list[Entry]:
     )
     if not ranges:
         raise NotFound(f"no group {group_id} in session {session_id}")
-    return [entry_of(row) for row in db.fetch(_IN_ORDER, (session_id, *ranges[0]))]
+    return [entry_of(row, fetch) for row in db.fetch(_IN_ORDER, (session_id, *ranges[0]))]
+
+
+def _groups(
+    db: RowReader, session_id: int, window: Window | TokenWindow | None, measures: _Measures
+) -> list[_Group]:
+    _, live_groups, tokens, size, slack = measures
+    if isinstance(window, TokenWindow):
+        return _groups_from(db, session_id, window.left_out(tokens))
+    return _last_groups(db, session_id, (window or Window(size, slack)).shown(live_groups))
 
 
 def _last_groups(db: RowReader, session_id: int, count: int) -> list[_Group]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from difflib import get_close_matches
 from functools import lru_cache
 from hashlib import sha256
@@ -26,11 +27,12 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from sightline._keywords import names_keywords
-from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
+from sightline.context.ledger.attachments import Attachments
+from sightline.context.ledger.codec import ENTRY_COLUMNS, bytes_in, entry_of
 from sightline.context.ledger.copying import CopyReport, copy_ledger
 from sightline.context.ledger.engines import engine_for
 from sightline.context.ledger.exchanges import Exchanges
-from sightline.context.ledger.groups import Groups, forget_undone
+from sightline.context.ledger.groups import Groups, forget_undone, kept_by, sweep
 from sightline.context.ledger.history import HistoryReader
 from sightline.context.ledger.memos import Memos
 from sightline.context.ledger.notes import Scratchpad, States, StrategyStates
@@ -51,7 +53,7 @@ from sightline.context.messages.given import message_given
 from sightline.context.messages.parts import Message
 from sightline.context.messages.window import TokenWindow, Window
 from sightline.context.tokens.tokens import ESTIMATE, counter_for
-from sightline.errors import InvalidInput
+from sightline.errors import InvalidInput, LedgerUnavailable
 
 __all__ = ["Ledger"]
 
@@ -63,7 +65,8 @@ class Ledger:
     """A ledger, open. Its nouns are its attributes; its verbs are below.
 
     The path of a file, or `postgresql://user@host/database?tenant=name`. `:memory:` is one
-    that is gone when it is closed.
+    that is gone when it is closed. With `attachments`, the URL of an object store
+    (`s3://bucket/prefix`, `file:///path`), the bytes of large files go there.
     """
 
     sessions: Sessions
@@ -87,6 +90,7 @@ class Ledger:
         limits: LedgerLimits | None = None,
         clock: Clock = now_utc,
         engine: Callable[..., Store] | None = None,
+        attachments: str = "",
     ) -> None:
         self._temporary = None
         self.source = os.fspath(path)  # what opens it again; a URL may have a password in it
@@ -94,7 +98,9 @@ class Ledger:
             # A file all the same: `query` reads it from a process of its own.
             self._temporary = TemporaryDirectory(prefix="sightline-")
             path = Path(self._temporary.name) / "ledger.db"
+        kept = Attachments(attachments)
         self._store = (engine or engine_for(path))(path, mode=mode, clock=clock)
+        self._store.attachments = kept
         self._gate = Gate(limits or LedgerLimits(), redact)
         self._history = HistoryReader(self._store)
         self.sessions = Sessions(self._store, self._gate)
@@ -161,15 +167,18 @@ class Ledger:
         strategy = _known(self._gate.line(strategy, "a strategy"))
         if key is not None:
             key = self._gate.line(key, "an append key")
+        attachments = self._store.attachments
+        forgot = False
 
         def change(tx: Transaction) -> tuple[Entry, ...]:
+            nonlocal forgot
             session = tx.session(session_id)
-            if key is not None and (stored := _stored_under(tx, session_id, key)):
+            if key is not None and (stored := _stored_under(tx, session_id, key, attachments)):
                 if [entry.message for entry in stored] != [draft.message for draft in drafts]:
                     raise InvalidInput(f"the key {key!r} was used for other messages")
                 return stored
             check_head(session, head)
-            forget_undone(tx, session)
+            forgot = forget_undone(tx, session)
             writer = Writer(tx, session, max_message=self._gate.limits.message)
             entries = []
             usage_id = None
@@ -197,7 +206,31 @@ class Ledger:
             self._history.follow(session, writer.written, entries)
             return tuple(entries)
 
-        return self._store.append(change, key)
+        if not self._keep_ahead(session_id, drafts):
+            entries = self._store.append(change, key)
+        else:
+            with self._store.write() as tx:
+                entries = change(tx)
+        if forgot and attachments.is_open:
+            # What cannot be deleted now goes with the next that is removed, or the session.
+            with suppress(LedgerUnavailable), self._store.write() as tx:
+                sweep(tx, tx.session(session_id))
+        return entries
+
+    def _keep_ahead(self, session_id: int, drafts: Sequence[Draft]) -> bool:
+        """Bring large files to the object store while nobody waits for it; say if there are any.
+
+        The change then finds them there, and keeps again what was swept meanwhile.
+        """
+        attachments = self._store.attachments
+        if not attachments.is_open or self._store.mode == "read":
+            return False
+        large = [data for draft in drafts for data in bytes_in(draft.message)]
+        owner = self.sessions.get(session_id).uuid if large else ""
+        for data in large:
+            if len(data) <= self._gate.limits.message:
+                attachments.keep(owner, data)
+        return bool(large)
 
     def window(
         self, session_id: int, window: Window | TokenWindow | None = None
@@ -205,9 +238,16 @@ class Ledger:
         """Read the messages that a window shows, in order; by default the session's own window."""
         return self._history.window(session_id, window)
 
-    def messages(self, session_id: int) -> Iterator[Entry]:
-        """Read every message of a session in order, dropped ones included."""
-        return self._history.messages(session_id)
+    def messages(self, session_id: int, *, whole: bool = True) -> Iterator[Entry]:
+        """Read every message of a session in order, dropped ones included.
+
+        If not `whole`, without the bytes that are in an object store.
+        """
+        return self._history.messages(session_id, whole=whole)
+
+    def reading(self) -> AbstractContextManager[object]:
+        """Read what is read inside the block at one point in time; write nothing there."""
+        return self._store.read()
 
     def message(self, message_id: int) -> Entry:
         """Read one message by its id, whole."""
@@ -298,16 +338,34 @@ class Ledger:
         `watch` is called as by `verify`.
         """
         path = expanded(target)
-        self._store.backup(path, lambda copy: verify(copy, watch).raise_if_damaged())
+        attachments = self._store.attachments
+        self._store.backup(
+            path,
+            lambda copy: verify(copy, watch, attachments=attachments).raise_if_damaged(),
+        )
         return path
 
     def copy_into(self, target: Ledger) -> CopyReport:
         """Copy the whole ledger into another, whatever engines keep the two, and verify the copy.
 
         A copy that ended too soon, or that the ledger has outgrown since, goes on where it was.
-        Raise `InvalidInput` if the target has sessions or memos of its own.
+        Raise `InvalidInput` if the target has sessions or memos of its own, or no object store for
+        attachments that are in one. What is in the same one is shared.
         """
+        kept, into = self._store.attachments, target._store.attachments
+        if not into.is_open:
+            with self._store.read() as db:
+                if kept_by(db):
+                    raise InvalidInput(
+                        f"{self.name} has attachments in an object store; the copy needs one, too"
+                    )
         report = copy_ledger(self._store, target._store)
+        if into.url != kept.url:
+            with target._store.read() as db:
+                names = kept_by(db)
+            for name in names:
+                if not into.has(name):
+                    into.keep(name.partition("/")[0], kept.get(name))
         verify(target._store).raise_if_damaged()
         return report
 
@@ -334,7 +392,10 @@ def _known(strategy: str) -> str:
     return strategy
 
 
-def _stored_under(tx: Transaction, session_id: int, key: str) -> tuple[Entry, ...]:
+def _stored_under(
+    tx: Transaction, session_id: int, key: str, attachments: Attachments
+) -> tuple[Entry, ...]:
     # In order here and not there: an index by seq would be taken for the one by key.
     rows = tx.db.under_key(session_id, ENTRY_COLUMNS, key)
-    return tuple(sorted(map(entry_of, rows), key=lambda entry: entry.seq))
+    stored = [entry_of(row, attachments.get) for row in rows]
+    return tuple(sorted(stored, key=lambda entry: entry.seq))

@@ -142,7 +142,7 @@ def export_session(store: Store, session_id: int) -> Iterator[bytes]:
             (session_id,),
         )
         for *columns, outcome in rows:
-            entry = entry_of(tuple(columns))
+            entry = entry_of(tuple(columns), store.attachments.get)
             line = _MessageLine(
                 role=entry.role,
                 parts=list(entry.message.parts),

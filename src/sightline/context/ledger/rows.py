@@ -17,13 +17,14 @@ from sightline.context.ledger.seal import Value
 from sightline.errors import NotFound
 
 __all__ = [
-    "NO_LIMIT", "Row", "RowReader", "RowWriter", "Values", "find_session", "first", "marks",
-    "the_session",
+    "NO_LIMIT", "Row", "RowReader", "RowWriter", "Statement", "Values", "find_session", "first",
+    "marks", "the_session",
 ]  # fmt: skip
 
 # One row by column name. The engine decides the types; its tables hold it to them.
 Row: TypeAlias = dict[str, Any]
 Values: TypeAlias = Sequence[Value]
+Statement: TypeAlias = tuple[str, Values]
 NO_LIMIT: Final = 2**53
 
 
@@ -32,6 +33,9 @@ class RowReader(Protocol):
 
     def fetch(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
         """Read rows as tuples, which is the fast way for the hot paths."""
+
+    def fetch_each(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
+        """Read several things at once, where none has to be known to ask for another."""
 
     def rows(self, sql: str, values: Values = ()) -> list[Row]:
         """Read rows by column name."""

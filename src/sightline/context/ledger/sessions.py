@@ -14,6 +14,7 @@ from uuid import uuid4
 import msgspec
 
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
+from sightline.context.ledger.groups import kept_by
 from sightline.context.ledger.notes import put_strategy_state
 from sightline.context.ledger.rows import NO_LIMIT, Row, RowReader, RowWriter, find_session
 from sightline.context.ledger.seal import ZERO
@@ -323,7 +324,9 @@ class Sessions:
 
 
 def delete_session(tx: Transaction, session: Row) -> None:
-    """Delete a session with all that it holds."""
+    """Delete a session with all that it holds, its attachments too."""
+    if tx.attachments.is_open or kept_by(tx.db, session["id"]):
+        tx.attachments.sweep(session["uuid"])
     for table in _HELD:
         tx.db.delete(table, "session_id = ?", (session["id"],))
     tx.forget_session(session)
@@ -446,7 +449,7 @@ def _copy_groups(tx: Transaction, source: Row, copy: Row) -> None:
             (source["id"], group["first_seq"], group["first_seq"] + group["messages"]),
         )
         for *columns, outcome in rows:
-            entry = entry_of(tuple(columns))
+            entry = entry_of(tuple(columns), tx.attachments.get)
             writer.add(
                 entry.message,
                 outcome=outcome,

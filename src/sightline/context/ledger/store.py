@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Literal, Self, TypeAlias, TypeVar
 
+from sightline.context.ledger.attachments import NOWHERE, Attachments
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit
 from sightline.context.ledger.rows import Row, RowReader, RowWriter
 from sightline.context.ledger.transaction import Transaction
@@ -44,11 +45,13 @@ class Store(ABC):
 
     # What reading rows raises where they are damaged, besides our own errors.
     damage: ClassVar[tuple[type[Exception], ...]] = ()
+    is_far: ClassVar[bool] = False  # every question is a journey: better ask for too much at once
 
     def __init__(self, path: Path, *, mode: Mode, clock: Clock, name: str = "") -> None:
         self.path = path
         self.name = name or str(path)  # what people are told
         self.mode = mode
+        self.attachments: Attachments = NOWHERE  # where large files go; else into the messages
         self._clock = clock
 
     def timestamp(self) -> str:
@@ -59,9 +62,13 @@ class Store(ABC):
     def write(self) -> Iterator[Transaction]:
         """Change the ledger: all of it, durably, when the block ends; nothing if it raises."""
         with self.work(durable=True) as db:
-            transaction = Transaction(db, self.timestamp())
-            yield transaction
-            transaction.finish()
+            transaction = Transaction(db, self.timestamp(), self.attachments)
+            try:
+                yield transaction
+                transaction.finish()
+            except BaseException:
+                transaction.abandon()
+                raise
 
     def append(self, change: Callable[[Transaction], _T], key: str | None = None) -> _T:
         """Change the end of a session as `write()` does; what the change does may be done twice.

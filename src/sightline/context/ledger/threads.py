@@ -12,7 +12,7 @@ What was dropped or removed from the session is in no checkpoint any more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Final, NamedTuple, TypeVar
 
@@ -148,7 +148,9 @@ class Threads:
             row = rows[0]
             key = CheckpointKey(thread, namespace, row["checkpoint"])
             shown = row["shown"]
-            messages = None if shown is None else _messages(db, session_id, _numbers(shown))
+            fetch = self._store.attachments.get
+            numbers = None if shown is None else _numbers(shown)
+            messages = None if numbers is None else _messages(db, session_id, numbers, fetch)
             writes = db.fetch(
                 f"SELECT {', '.join(CheckpointWrite._fields)} FROM checkpoint_writes "
                 f"WHERE {_ONE} ORDER BY path, task, number",
@@ -285,7 +287,9 @@ def _numbers(shown: str) -> list[int]:
     ]
 
 
-def _messages(db: RowReader, session_id: int, numbers: list[int]) -> tuple[Message, ...]:
+def _messages(
+    db: RowReader, session_id: int, numbers: list[int], fetch: Callable[[str], bytes]
+) -> tuple[Message, ...]:
     known: dict[int, Message] = {}
     for some in _portions(numbers):
         rows = db.fetch(
@@ -293,7 +297,10 @@ def _messages(db: RowReader, session_id: int, numbers: list[int]) -> tuple[Messa
             f"WHERE id IN ({marks(some)}) AND session_id = ? AND dropped = 0",
             (*some, session_id),
         )
-        known.update((number, from_columns(*columns)) for number, *columns in rows)
+        known.update(
+            (number, from_columns(role, content, parts, fetch))
+            for number, role, content, parts in rows
+        )
     return tuple(known[number] for number in numbers if number in known)
 
 

@@ -7,11 +7,13 @@ row, once loaded, is sealed and stored by `finish`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
+from sightline.context.ledger.attachments import NOWHERE, Attachments
 from sightline.context.ledger.rows import Row, RowWriter, Values, the_session
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import ZERO, Value, row_digest, tally_move
-from sightline.errors import NotFound
+from sightline.errors import LedgerUnavailable, NotFound
 
 __all__ = ["Transaction", "seal"]
 
@@ -19,9 +21,11 @@ __all__ = ["Transaction", "seal"]
 class Transaction:
     """The changes of one `write()` block, with their seals. `db` has what needs none."""
 
-    def __init__(self, db: RowWriter, now: str) -> None:
+    def __init__(self, db: RowWriter, now: str, attachments: Attachments = NOWHERE) -> None:
         self.db = db
         self.now = now
+        self.attachments = attachments
+        self._begun: list[str] = []  # the uuids of new sessions
         self._sessions: dict[int, tuple[Row, bytes]] = {}
 
     def session(self, session_id: int) -> Row:
@@ -42,6 +46,7 @@ class Transaction:
         row["digest"] = ZERO
         self.db.insert("sessions", row)
         self._sessions[row["id"]] = (row, ZERO)
+        self._begun.append(row["uuid"])
         return row
 
     def forget_session(self, session: Row) -> None:
@@ -84,6 +89,12 @@ class Transaction:
         changes = ", ".join(f"{name} = ?" for name in (*fresh, "digest"))
         self.db.update(table, changes, "id = ?", (*fresh.values(), digest, row["id"]))
         return digest
+
+    def abandon(self) -> None:
+        """Leave nothing in an object store for sessions that were begun and will not be."""
+        for owner in self._begun if self.attachments.is_open else ():
+            with suppress(LedgerUnavailable):
+                self.attachments.sweep(owner)
 
     def finish(self) -> None:
         """Store the sessions that changed, and move the sum over all of them."""

@@ -14,14 +14,18 @@ numbers in `sqlite_sequence` that skip some, as if rows had been there and gone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from sightline.context.ledger.attachments import Attachments
+from sightline.context.ledger.codec import KEPT, kept_in
+from sightline.context.ledger.groups import kept_in_undone
 from sightline.context.ledger.memos import memo_stems
 from sightline.context.ledger.rows import Row, RowReader, first
 from sightline.context.ledger.schema import TABLES
@@ -44,6 +48,7 @@ _SEALED: Final = TABLES["messages"].sealed
 _COLUMNS: Final = f"{', '.join(_SEALED)}, dropped, digest"
 _END: Final = len(_SEALED)
 _SEQ: Final = _SEALED.index("seq")
+_PARTS: Final = _SEALED.index("parts")
 _DIGEST: Final = _END + 1
 _PAGE: Final = 500
 _Row: TypeAlias = tuple[Any, ...]  # the columns of _COLUMNS
@@ -107,16 +112,20 @@ class VerifyReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def verify(
-    store: Store, watch: Watch | None = None, since: Mapping[int, str] | None = None
+    store: Store,
+    watch: Watch | None = None,
+    since: Mapping[int, str] | None = None,
+    attachments: Attachments | None = None,
 ) -> VerifyReport:
     """Check the whole ledger as of one point in time; tell `watch` how far it is.
 
-    With the seals of an earlier report, only what changed since.
+    With the seals of an earlier report, only what changed since. A copy that is not open as its
+    original is has no `attachments` of its own.
     """
     with ThreadPoolExecutor(1) as aside, store.read() as db:
         # The engine's own check, which reads everything, runs beside ours.
         others = aside.submit(store.check) if since is None else None
-        check = _Check(db, store.damage, watch, since)
+        check = _Check(db, store.damage, watch, since, attachments or store.attachments)
         check.run()
         for finding in others.result() if others is not None else ():
             check.find(finding)
@@ -130,8 +139,11 @@ class _Check:
         damage: tuple[type[Exception], ...],
         watch: Watch | None,
         since: Mapping[int, str] | None,
+        attachments: Attachments,
     ) -> None:
         self._db = db
+        self._attachments = attachments
+        self._kept: dict[int, set[str]] = {}  # names of objects by session
         self._damage = damage
         self._watch = watch
         self._since = since
@@ -185,6 +197,9 @@ class _Check:
                 self.find(
                     f"session {session['id']}: a row of {', '.join(_TALLIED)} is missing or added"
                 )
+            for fault in map(self._attachments.fault, sorted(self._kept.pop(session["id"], ()))):
+                if fault:
+                    self.find(f"session {session['id']}: {fault}")
             if self._faults == faults:
                 self._seals[session["id"]] = name
         for orphan in tallies:
@@ -231,6 +246,9 @@ class _Check:
     def _group(self, name: str, group: _Group, rows: list[_Row], *, intact: bool) -> None:
         """Check a group's messages, each sealed to the one before it."""
         self._counts["messages"] += len(rows)
+        for row in rows:
+            if KEPT in (row[_PARTS] or ""):
+                self._keep(group.session_id, kept_in, row[_PARTS])
         broken = broken_seals(group.salt or ZERO, rows, _END)
         for index in broken:
             self.find(
@@ -250,6 +268,11 @@ class _Check:
             self.find(f"{name}: group {group.id} has other messages than were stored")
         elif not broken and sum(map(_tokens, rows)) != group.tokens:
             self.find(f"{name}: group {group.id} has a wrong weight")
+
+    def _keep(self, session_id: int, read: Callable[[str], Iterable[str]], text: str) -> None:
+        """Note what a session has in an object store; what cannot be read is found by its seal."""
+        with suppress(msgspec.DecodeError):
+            self._kept.setdefault(session_id, set()).update(read(text))
 
     def _groups(self, session_id: int) -> Iterator[_Group]:
         sql = f"SELECT {', '.join(_Group._fields)} FROM groups WHERE session_id = ? ORDER BY seq"
@@ -305,6 +328,8 @@ class _Check:
             for row in self._rows(table, where, values):
                 if seal(table, row) != row["digest"]:
                     self.find(f"{table}: a row of session {row['session_id']} was altered")
+                if table == "undone" and KEPT in row["body"]:
+                    self._keep(row["session_id"], kept_in_undone, row["body"])
                 before = tallies.get(row["session_id"], ZERO)
                 tallies[row["session_id"]] = tally_move(before, add=row["digest"])
         return tallies

@@ -46,6 +46,7 @@ class Writer:
         self._before = ZERO  # the chain of the group before the open one
         self._digest_before: bytes | None = None
         self._size = 0
+        self._kept = 0  # bytes of a message that are elsewhere
         self.written: list[Written] = []
 
     @property
@@ -110,12 +111,10 @@ class Writer:
         """Store one message at the end of the open group."""
         assert self._group is not None  # noqa: S101 - callers open a group first
         group, session = self._group, self._session
-        content, parts = to_columns(message)
-        size = len(content.encode()) + len((parts or "").encode())
-        if size > self._max_message:
-            raise TooLarge(
-                f"a message of {size:,} bytes; the limit of the ledger is {self._max_message:,}"
-            )
+        self._kept = 0
+        keep = self._keep if self._tx.attachments.is_open else None
+        content, parts = to_columns(message, keep)
+        size = self._bounded(len(content.encode()) + len((parts or "").encode()) + self._kept)
         number = self._tx.db.next_id("messages")
         sealed: tuple[Value, ...] = (
             number,
@@ -161,6 +160,17 @@ class Writer:
         if message.role == "assistant" and (state := extract_state(message.text)):
             put_state(self._tx, session, self.group_id, state)
         return entry
+
+    def _keep(self, data: bytes) -> str:
+        self._kept = self._bounded(self._kept + len(data))
+        return self._tx.attachments.keep(self._session["uuid"], data)
+
+    def _bounded(self, size: int) -> int:
+        if size > self._max_message:
+            raise TooLarge(
+                f"a message of {size:,} bytes; the limit of the ledger is {self._max_message:,}"
+            )
+        return size
 
     def finish(self) -> None:
         """Close the chain over the open group."""

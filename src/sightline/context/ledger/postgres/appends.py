@@ -24,7 +24,11 @@ from sightline.context.ledger.postgres.calls import (
     BYTEAS,
     TEXT,
     TEXTS,
+    TRUE,
     FunctionCall,
+    LedgerConnection,
+    ServerAnswer,
+    bound,
 )
 from sightline.context.ledger.postgres.connect import OUT_OF_DATE
 from sightline.context.ledger.postgres.rows import (
@@ -39,7 +43,6 @@ from sightline.context.ledger.postgres.rows import (
     last_group,
     named,
     reserving,
-    translated_sql,
 )
 from sightline.context.ledger.rows import Row, Values
 from sightline.context.ledger.seal import ZERO, Value
@@ -50,8 +53,8 @@ _MOST_TIPS: Final = 1000
 _WARY: Final = 16  # appends that ask first, after one that found the session changed
 _AHEAD: Final = 32  # times as many numbers for who goes on and on
 _THERE: Final = (
-    "SELECT EXISTS (SELECT 1 FROM messages WHERE session_id = %s AND append_key = %s), "
-    "EXISTS (SELECT 1 FROM undone WHERE session_id = %s)"
+    "SELECT EXISTS (SELECT 1 FROM messages WHERE session_id = ? AND append_key = ?), "
+    "EXISTS (SELECT 1 FROM undone WHERE session_id = ?)"
 )
 _SESSION: Final = {
     "updated_at": TEXT, "activity": BIGINT, "next_seq": BIGINT, "next_group": BIGINT,
@@ -88,7 +91,7 @@ class AppendWriter(PostgresWriter):
 
     def __init__(
         self,
-        connection: psycopg.Connection[Any],
+        connection: LedgerConnection,
         tenant: str,
         known: Known,
         *,
@@ -119,14 +122,14 @@ class AppendWriter(PostgresWriter):
         self._known.numbers.clear()
         session, groups, there, *numbers = self._ask_all(
             (LOCK, (session_id,)),
-            (translated_sql(LAST_GROUPS), (session_id,)),
+            (LAST_GROUPS, (session_id,)),
             (_THERE, (session_id, self._key, session_id)),
             *((reserving(table), ()) for table in RESERVED),
         )
         rows = self._locked(session)
-        for table, cursor in zip(RESERVED, numbers, strict=True):
-            self._known.numbers[table] = deque(number for (number,) in cursor.fetchall())
-        [(self._is_stored, self._undone)] = there.fetchall()
+        for table, answer in zip(RESERVED, numbers, strict=True):
+            self._known.numbers[table] = deque(number for (number,) in answer.rows())
+        [(self._is_stored, self._undone)] = there.rows()
         last = last_group(named(groups))
         if rows:
             self._tip = Tip(dict(rows[0]), *(last or ({}, ZERO)))
@@ -173,9 +176,7 @@ class AppendWriter(PostgresWriter):
     def update(self, table: str, changes: str, where: str, values: Values) -> None:
         if table not in ("sessions", "groups") or where != "id = ?":
             self._is_plain = False
-            self._rest.append(
-                (translated_sql(f"UPDATE {table} SET {changes} WHERE {where}"), values)
-            )
+            self._rest.append((f"UPDATE {table} SET {changes} WHERE {where}", values))
             return
         names = [change.partition(" ")[0] for change in changes.split(", ")]
         row = {**dict(zip(names, values, strict=False)), "id": values[-1]}
@@ -197,9 +198,9 @@ class AppendWriter(PostgresWriter):
         if table == "open_replies":
             return  # with every append
         self._is_plain = False
-        self._rest.append((translated_sql(f"DELETE FROM {table} WHERE {where}"), values))
+        self._rest.append((f"DELETE FROM {table} WHERE {where}", values))
 
-    def _ask_all(self, *questions: Statement) -> list[psycopg.Cursor[Any]]:
+    def _ask_all(self, *questions: Statement) -> list[ServerAnswer]:
         if self._ahead:
             raise OutOfDate
         return super()._ask_all(*questions)
@@ -209,15 +210,19 @@ class AppendWriter(PostgresWriter):
             self._ahead = False
             super().finish()
             return
-        if self._ahead and self._is_plain and len(self._groups) + bool(self._grown) == 1:
+        if self._is_plain and len(self._groups) + bool(self._grown) == 1:
             self._call(self._tip)
         else:
             self._send(self._tip)
         self._learn(self._tip)
 
     def _call(self, tip: Tip) -> None:
-        """Store it by one call, which is a transaction of its own."""
-        if CALL.answer(self._connection, self._values(tip)) != b"t":
+        """Store it by one call: a transaction of its own, or the end of the one that read first."""
+        calls = [CALL.bound(self._values(tip))]
+        if not self._ahead:
+            calls.append(bound("COMMIT", ()))
+        done = self._connection.exchange(calls, begins=self._ahead)
+        if done[0].value != TRUE:
             self._known.contended[self._session["id"]] = _WARY
             raise OutOfDate
 
@@ -241,7 +246,7 @@ class AppendWriter(PostgresWriter):
             self._ahead = False
             still = (self._session["id"], tip.session["digest"])
             held = self._known.epochs.get(self._session["id"])
-            self._waiting.append(("SELECT still_is(%s, %s, %s, %s)", (*still, held, self._key)))
+            self._waiting.append(("SELECT still_is(?, ?, ?, ?)", (*still, held, self._key)))
         for group in self._groups:
             self._change(insertion("groups", tuple(group)), tuple(group.values()))
         for message in self._messages:
@@ -251,12 +256,12 @@ class AppendWriter(PostgresWriter):
                 names = [name for name in row if name != "id"]
                 changes = ", ".join(f"{name} = ?" for name in names)
                 values = (*(row[name] for name in names), row["id"])
-                self._change(translated_sql(f"UPDATE {table} SET {changes} WHERE id = ?"), values)
+                self._change(f"UPDATE {table} SET {changes} WHERE id = ?", values)
         for (table, _), left in self._left.items():
             self._change(insertion(table, tuple(left)), tuple(left.values()))
         for statement in self._rest:
             self._change(*statement)
-        replies = "DELETE FROM open_replies WHERE session_id = %s"
+        replies = "DELETE FROM open_replies WHERE session_id = ?"
         self._change(replies, (self._session["id"],))
         try:
             super().finish()

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
 import psycopg
 from psycopg import errors
@@ -14,6 +14,7 @@ from psycopg.abc import Buffer
 from psycopg.types.numeric import Int8Dumper, NumericBinaryLoader
 
 from sightline.context.ledger.address import Address
+from sightline.context.ledger.postgres.calls import LedgerConnection
 from sightline.errors import (
     InvalidInput,
     LedgerDamaged,
@@ -49,9 +50,9 @@ class _Whole(NumericBinaryLoader):
         return int(super().load(data))  # type: ignore[return-value]
 
 
-def connect(address: Address) -> psycopg.Connection[Any]:
+def connect(address: Address) -> LedgerConnection:
     """Open a connection that a pooler of transactions may stand behind: it keeps nothing there."""
-    connection: psycopg.Connection[Any] = psycopg.connect(
+    connection = LedgerConnection.connect(
         address.url,
         autocommit=True,
         prepare_threshold=None,

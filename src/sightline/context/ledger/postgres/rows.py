@@ -13,37 +13,35 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from itertools import count
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
-import psycopg
 from psycopg import generators, pq
 
+from sightline.context.ledger.postgres.calls import LedgerConnection, ServerAnswer, bound
 from sightline.context.ledger.postgres.steps import KEYS, NUMBERED
-from sightline.context.ledger.rows import Row, Values, marks
+from sightline.context.ledger.rows import Row, Statement, Values, marks
 from sightline.context.ledger.seal import ZERO, Value
 from sightline.errors import SessionBusy
 
 __all__ = [
     "LAST_GROUPS", "LOCK", "RESERVED", "Known", "PostgresReader", "PostgresWriter", "Recency",
     "Statement", "Tip", "insertion", "last_group", "named", "reserving", "settle",
-    "translated_sql",
 ]  # fmt: skip
-
-Statement: TypeAlias = tuple[str, Values]
 
 _PAGE: Final = 1000
 _AT_ONCE: Final = 500  # changes that wait at most
 # A function of its own before the statements that it is for: inside one it would come too late.
 _SETTINGS: Final = (
-    "SELECT set_config('sightline.tenant', %s, true), "
-    "set_config('search_path', 'sightline', true), set_config('synchronous_commit', %s, true)"
+    "SELECT set_config('sightline.tenant', ?, true), "
+    "set_config('search_path', 'sightline', true), set_config('synchronous_commit', ?, true)"
 )
 RESERVED: Final = {"messages": 8, "groups": 2}  # numbers at once; of other tables one
 _FENCED: Final = ("open_replies", "open_calls")
+_ENDS: Final = ("groups", "messages", "undone")  # with a session's row, what its end is
 _OURS: Final = ("tenant", "epoch")  # columns that the ledger knows nothing of
 
 
-LOCK: Final = "SELECT * FROM sessions WHERE id = %s FOR UPDATE"
+LOCK: Final = "SELECT * FROM sessions WHERE id = ? FOR UPDATE"
 LAST_GROUPS: Final = "SELECT * FROM groups WHERE session_id = ? ORDER BY seq DESC LIMIT 2"
 
 
@@ -67,7 +65,7 @@ class PostgresReader:
     """A transaction of a connection, for reading."""
 
     def __init__(
-        self, connection: psycopg.Connection[Any], tenant: str, begin: str, sync: str = "on"
+        self, connection: LedgerConnection, tenant: str, begin: str, sync: str = "on"
     ) -> None:
         self._connection = connection
         self._waiting: list[Statement] = [(begin, ()), (_SETTINGS, (tenant, sync))]
@@ -75,17 +73,20 @@ class PostgresReader:
         self._scans = count()
 
     def fetch(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
-        return self._ask(translated_sql(sql), values).fetchall()
+        return self._ask(sql, values).rows()
+
+    def fetch_each(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
+        return [answer.rows() for answer in self._ask_all(*statements)]
 
     def rows(self, sql: str, values: Values = ()) -> list[Row]:
-        return named(self._ask(translated_sql(sql), values))
+        return named(self._ask(sql, values))
 
     def scan(self, sql: str, values: Values = ()) -> Iterator[tuple[Any, ...]]:
         name = f"scan_{next(self._scans)}"
-        self._ask(f"DECLARE {name} BINARY NO SCROLL CURSOR FOR {translated_sql(sql)}", values)
+        self._ask(f"DECLARE {name} BINARY NO SCROLL CURSOR FOR {sql}", values)
         more = True
         while more:
-            rows = self._ask(f"FETCH {_PAGE} FROM {name}", ()).fetchall()
+            rows = self._ask(f"FETCH {_PAGE} FROM {name}", ()).rows()
             yield from rows
             more = len(rows) == _PAGE
         self._ask(f"CLOSE {name}", ())
@@ -105,23 +106,21 @@ class PostgresReader:
         if self._is_open and not self._connection.closed:
             self._connection.execute("ROLLBACK")
 
-    def _ask(self, sql: str, values: Values) -> psycopg.Cursor[Any]:
+    def _ask(self, sql: str, values: Values) -> ServerAnswer:
         """Send what waits and one statement more, in one round trip."""
         return self._ask_all((sql, values))[0]
 
-    def _ask_all(self, *questions: Statement) -> list[psycopg.Cursor[Any]]:
+    def _ask_all(self, *questions: Statement) -> list[ServerAnswer]:
         """Send what waits and some statements more, in one round trip."""
-        waiting, self._waiting = self._waiting, []
-        self._is_open = True
-        if not waiting and len(questions) == 1:
-            return [self._connection.execute(*questions[0], binary=True)]
-        with self._connection.pipeline():
-            for statement in waiting:
-                self._connection.execute(*statement)
-            return [self._connection.execute(*question, binary=True) for question in questions]
+        statements = [*self._waiting, *questions]
+        self._waiting = []
+        begins, self._is_open = not self._is_open, True
+        going = [bound(*statement) for statement in statements]
+        answers = self._connection.exchange(going, begins=begins)
+        return answers[len(statements) - len(questions) :]
 
 
-def settle(connection: psycopg.Connection[Any]) -> None:
+def settle(connection: LedgerConnection) -> None:
     """Take the answer to the end of a transaction that nobody waited for."""
     server = connection.pgconn
     if server.transaction_status == pq.TransactionStatus.ACTIVE:
@@ -132,10 +131,10 @@ def settle(connection: psycopg.Connection[Any]) -> None:
             pass
 
 
-def named(cursor: psycopg.Cursor[Any]) -> list[Row]:
+def named(answer: ServerAnswer) -> list[Row]:
     """Read rows by column name, without the columns that the ledger knows nothing of."""
-    names = [column.name for column in cursor.description or ()]
-    rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    names = answer.names()
+    rows = [dict(zip(names, row, strict=True)) for row in answer.rows()]
     for row in rows:
         for name in _OURS:
             row.pop(name, None)
@@ -171,7 +170,7 @@ class PostgresWriter(PostgresReader):
 
     def __init__(
         self,
-        connection: psycopg.Connection[Any],
+        connection: LedgerConnection,
         tenant: str,
         known: Known,
         *,
@@ -185,15 +184,20 @@ class PostgresWriter(PostgresReader):
         self._now = now
         self._epochs: dict[int, int] = {}  # of the sessions that are locked
         self._claimed: dict[int, tuple[int, str] | None] = {}
+        self._tips: dict[int, Tip] = {}  # ends that are still as they were known, so far
 
     def lock_session(self, session_id: int) -> list[Row]:
-        self._known.tips.pop(session_id, None)
-        self._known.numbers.clear()
-        return self._locked(self._ask(LOCK, (session_id,)))
+        tip = self._known.tips.pop(session_id, None)
+        rows = self._locked(self._ask(LOCK, (session_id,)))
+        if tip is not None and rows and rows[0]["digest"] == tip.session["digest"]:
+            self._tips[session_id] = tip
+        else:
+            self._known.numbers.clear()
+        return rows
 
-    def _locked(self, cursor: psycopg.Cursor[Any]) -> list[Row]:
-        names = [column.name for column in cursor.description or ()]
-        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    def _locked(self, answer: ServerAnswer) -> list[Row]:
+        names = answer.names()
+        rows = [dict(zip(names, row, strict=True)) for row in answer.rows()]
         for row in rows:
             self._known.recency.see(row["activity"])
             self._epochs[row["id"]] = row.pop("epoch")
@@ -208,13 +212,13 @@ class PostgresWriter(PostgresReader):
         return self.fetch(sql, (session_id, key))
 
     def lock_names(self) -> None:
-        lock = "SELECT pg_advisory_xact_lock(hashtextextended('sightline names ' || %s, 0))"
+        lock = "SELECT pg_advisory_xact_lock(hashtextextended('sightline names ' || ?, 0))"
         self._change(lock, (self._tenant,))
 
     def next_id(self, table: str) -> int:
         numbers = self._known.numbers.setdefault(table, deque())
         if not numbers:
-            numbers.extend(number for (number,) in self._ask(reserving(table), ()).fetchall())
+            numbers.extend(number for (number,) in self._ask(reserving(table), ()).rows())
         return numbers.popleft()
 
     def count_from(self, table: str, number: int) -> None:
@@ -222,7 +226,7 @@ class PostgresWriter(PostgresReader):
             self._known.recency.see(number)
         elif table in NUMBERED:
             sequence = f"{table}_ids"
-            higher = f"SELECT setval('{sequence}', %s) FROM {sequence} WHERE last_value < %s"
+            higher = f"SELECT setval('{sequence}', ?) FROM {sequence} WHERE last_value < ?"
             self._change(higher, (number, number))
 
     def next_activity(self) -> int:
@@ -232,6 +236,7 @@ class PostgresWriter(PostgresReader):
         """Keep no sum: all who write would wait for it."""
 
     def insert(self, table: str, row: Mapping[str, Value]) -> None:
+        self._forget(table)
         self._change(insertion(table, tuple(row)), tuple(row.values()))
 
     def put(self, table: str, row: Mapping[str, Value]) -> None:
@@ -241,10 +246,15 @@ class PostgresWriter(PostgresReader):
         if table == "owners":
             self._claim(int(row["session_id"] or 0), str(row["owner"]))
 
+    def _forget(self, table: str) -> None:
+        """Know no ends of sessions any more where they move."""
+        if table in _ENDS:
+            self._tips.clear()
+
     def _claim(self, session_id: int, owner: str) -> None:
         """Begin an epoch of a session: who wrote in an earlier one cannot any more."""
-        epoch = "UPDATE sessions SET epoch = nextval('epochs') WHERE id = %s RETURNING epoch"
-        for (number,) in self._ask(epoch, (session_id,)).fetchall():
+        epoch = "UPDATE sessions SET epoch = nextval('epochs') WHERE id = ? RETURNING epoch"
+        for (number,) in self._ask(epoch, (session_id,)).rows():
             self._claimed[session_id] = (number, owner)
 
     def _fence(self, session_id: int) -> None:
@@ -254,29 +264,37 @@ class PostgresWriter(PostgresReader):
             return
         locked = self._epochs.get(session_id)
         if locked is None:
-            self._change("SELECT fence(%s, %s)", (session_id, held))
+            self._change("SELECT fence(?, ?)", (session_id, held))
         elif locked != held:
             raise SessionBusy(f"session {session_id} was taken over by another host")
 
     def update(self, table: str, changes: str, where: str, values: Values) -> None:
         if table == "sessions" or table in _FENCED:
             self._fence(int(values[-1] or 0))
-        self._change(translated_sql(f"UPDATE {table} SET {changes} WHERE {where}"), values)
+        self._forget(table)
+        if table == "sessions" and (tip := self._tips.get(int(values[-1] or 0))):
+            names = [change.partition(" ")[0] for change in changes.split(", ")]
+            row = {**tip.session, **dict(zip(names, values, strict=False))}
+            self._tips[row["id"]] = tip._replace(session=row)
+        self._change(f"UPDATE {table} SET {changes} WHERE {where}", values)
 
     def delete(self, table: str, where: str, values: Values) -> None:
         if table == "sessions":
             self._fence(int(values[-1] or 0))
+            self._tips.clear()
         if table == "owners":
             self._claimed[int(values[0] or 0)] = None
-        self._change(translated_sql(f"DELETE FROM {table} WHERE {where}"), values)
+        self._forget(table)
+        self._change(f"DELETE FROM {table} WHERE {where}", values)
 
     def take(self, table: str, where: str, values: Values) -> list[Row]:
+        self._forget(table)
         return self.rows(f"DELETE FROM {table} WHERE {where} RETURNING *", values)
 
     def renew_lease(self, name: str, seconds: float) -> None:
         """Let a host count as alive for so long from now, by the server's clock."""
         self._change(
-            "INSERT INTO hosts (name, until) VALUES (%s, now() + make_interval(secs => %s)) "
+            "INSERT INTO hosts (name, until) VALUES (?, now() + make_interval(secs => ?)) "
             "ON CONFLICT (tenant, name) DO UPDATE SET until = excluded.until",
             (name, seconds),
         )
@@ -285,6 +303,7 @@ class PostgresWriter(PostgresReader):
         """Store what changed, if anything did."""
         if self._is_open or len(self._waiting) > self._before:
             self._ask("COMMIT", ())
+        self._known.tips.update(self._tips)
         for session_id, claim in self._claimed.items():
             if claim is None:
                 self._known.epochs.pop(session_id, None)
@@ -309,16 +328,10 @@ def last_group(rows: list[Row]) -> tuple[Row, bytes] | None:
     return (rows[0], rows[1]["chain"] if len(rows) > 1 else ZERO) if rows else None
 
 
-@lru_cache(maxsize=512)
-def translated_sql(sql: str) -> str:
-    """Write a statement of the ledger's as psycopg takes it."""
-    return sql.replace("%", "%%").replace("?", "%s")
-
-
 @lru_cache(maxsize=256)
 def insertion(table: str, names: tuple[str, ...]) -> str:
     """Write the statement that stores a row."""
-    return translated_sql(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks(names)})")
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks(names)})"
 
 
 @lru_cache(maxsize=64)

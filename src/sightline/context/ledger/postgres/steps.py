@@ -239,7 +239,15 @@ BEGIN
 END $$;
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_TABLES, _APPEND)
+# The tenant last: until the server has counted rows, an index that begins with it seems as good to
+# find a session by its number as the one of numbers, and every append would look at all sessions.
+_INDEXES: Final = """
+DROP INDEX sessions_by_name;
+CREATE INDEX sessions_by_name ON sessions (name, tenant);
+ALTER TABLE sessions DROP CONSTRAINT sessions_tenant_uuid_key, ADD UNIQUE (uuid, tenant);
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_TABLES, _APPEND, _INDEXES)
 FORMAT: Final = len(MIGRATIONS)
 # The tables whose rows have a number that is given once.
 NUMBERED: Final = ("sessions", "groups", "messages", "llm_memos", "usage", "receipts", "exchanges")

@@ -18,7 +18,7 @@ from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, Final, Self, TypeVar
+from typing import ClassVar, Final, Self, TypeVar
 
 import psycopg
 
@@ -26,6 +26,7 @@ from sightline.context.ledger.address import address_of
 from sightline.context.ledger.copying import copy_ledger
 from sightline.context.ledger.paths import database_url, user_path
 from sightline.context.ledger.postgres.appends import AppendWriter, OutOfDate
+from sightline.context.ledger.postgres.calls import LedgerConnection
 from sightline.context.ledger.postgres.connect import DAMAGE, connect, translated
 from sightline.context.ledger.postgres.lease import LEASE_S, Lease
 from sightline.context.ledger.postgres.queries import SessionCopies
@@ -64,6 +65,7 @@ class PostgresStore(Store):
     """A connection to one tenant's rows in a database."""
 
     damage: ClassVar[tuple[type[Exception], ...]] = DAMAGE
+    is_far = True
 
     def __init__(
         self, url: str | os.PathLike[str], *, mode: Mode = "write", clock: Clock = now_utc
@@ -75,7 +77,7 @@ class PostgresStore(Store):
         path = user_path().with_name(f"postgresql-{digest}.db")
         super().__init__(path, mode=mode, clock=clock, name=self._address.name)
         self._lock = threading.RLock()
-        self._connection: psycopg.Connection[Any] | None = None
+        self._connection: LedgerConnection | None = None
         self._block: PostgresReader | None = None
         self._known = Known()
         # Until when each surely holds, by both clocks of this host: one stands still while it
@@ -91,7 +93,7 @@ class PostgresStore(Store):
             self.close()
             raise
 
-    def _prepare(self, connection: psycopg.Connection[Any]) -> None:
+    def _prepare(self, connection: LedgerConnection) -> None:
         """Bring the tables to the current format; who only reads finds them so."""
         check_role(connection, self.name)
         if self.mode == "write":
@@ -113,7 +115,7 @@ class PostgresStore(Store):
                 self._connection.close()
                 self._connection = None
 
-    def _connected(self) -> psycopg.Connection[Any]:
+    def _connected(self) -> LedgerConnection:
         """The connection; another one, where it was lost."""
         if self._connection is not None and not self._connection.closed:
             with suppress(psycopg.OperationalError):

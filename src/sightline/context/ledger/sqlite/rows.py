@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import apsw
 
-from sightline.context.ledger.rows import Row, Values, marks
+from sightline.context.ledger.rows import Row, Statement, Values, marks
 from sightline.context.ledger.seal import ZERO, Value, tally_move
 from sightline.context.ledger.transaction import seal
 
@@ -30,6 +30,9 @@ class SqliteReader:
 
     def fetch(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
         return self._connection.execute(sql, values).fetchall()
+
+    def fetch_each(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
+        return [self.fetch(*statement) for statement in statements]
 
     def scan(self, sql: str, values: Values = ()) -> Iterator[tuple[Any, ...]]:
         return self._connection.execute(sql, values)

@@ -1,0 +1,182 @@
+"""Attachments in an object store, by what they hold: `SESSION'S UUID/SHA-256`.
+
+    keep(owner, data)    before the message that names it is stored: no message lacks its files
+    get(name)            the bytes that were kept, or `LedgerDamaged`: the name says what they are
+    sweep(owner, used)   while nobody can write to the session; who appends looks again, and keeps
+                         what was swept meanwhile
+
+An object belongs to one session and goes with it, whoever else has the same file. A store that
+does not answer is `LedgerUnavailable`: nothing was stored or removed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from sightline.errors import (
+    InvalidInput,
+    LedgerDamaged,
+    LedgerUnavailable,
+    LedgerUnusable,
+    MissingExtra,
+)
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+__all__ = ["NOWHERE", "Attachments"]
+
+_SCHEMES: Final = ("s3", "gs", "az", "file")
+_OWNER: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_NAME: Final = re.compile(rf"{_OWNER}/[0-9a-f]{{64}}")
+_QUERY: Final = re.compile(r"\?\S*")  # of an address in an error: it may be signed
+_ERROR_CHARS: Final = 300
+
+
+class Attachments:
+    """The attachments of a ledger's sessions, at the URL of an object store; without one, none."""
+
+    def __init__(self, url: str = "") -> None:
+        self.url = url
+        self._store = _opened(url) if url else None
+        self._directory = _directory(url) if url.startswith("file:") else None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a store that takes attachments."""
+        return self._store is not None
+
+    def keep(self, owner: str, data: bytes) -> str:
+        """Keep bytes for a session, durably, and return their name; what is there stays."""
+        name = _checked(f"{owner}/{sha256(data).hexdigest()}")
+        with self._connection() as store:
+            if not self._has(store, name, len(data)):
+                store.put(name, data, use_multipart=False)
+                if self._directory is not None:
+                    _sync(self._directory / name, self._directory)
+        return name
+
+    def get(self, name: str) -> bytes:
+        """Read what was kept. Raises `LedgerDamaged` where it is lost or was altered."""
+        with self._connection() as store:
+            try:
+                data = bytes(store.get(_checked(name)).bytes())
+            except FileNotFoundError:
+                raise LedgerDamaged([f"attachment {name} is not in {self.url}"]) from None
+        if sha256(data).hexdigest() != name.partition("/")[2]:
+            raise LedgerDamaged([f"attachment {name} in {self.url} was altered"])
+        return data
+
+    def sweep(self, owner: str, used: Collection[str] = ()) -> None:
+        """Delete what is kept for a session, but what is used."""
+        with self._connection() as store:
+            _checked(f"{owner}/{'0' * 64}")
+            there = [str(meta["path"]) for page in store.list(f"{owner}/") for meta in page]
+            if gone := [name for name in there if name not in used]:
+                with suppress(FileNotFoundError):  # gone already
+                    store.delete(gone)
+
+    def fault(self, name: str) -> str | None:
+        """Say what is wrong with something that was kept; None if it is as it was."""
+        try:
+            self.get(name)
+        except LedgerDamaged as error:
+            return str(error)
+        return None
+
+    def has(self, name: str) -> bool:
+        """Tell whether something is kept under a name."""
+        with self._connection() as store:
+            return self._has(store, _checked(name))
+
+    @staticmethod
+    def _has(store: ObjectStore, name: str, size: int | None = None) -> bool:
+        try:
+            found = store.head(name)["size"]
+        except FileNotFoundError:
+            return False
+        return size is None or found == size
+
+    @contextmanager
+    def _connection(self) -> Iterator[ObjectStore]:
+        if self._store is None:
+            raise LedgerUnusable(
+                "this ledger has attachments in an object store: say which by ledger.attachments"
+            )
+        # Imported here: only who has such a store needs the package.
+        from obstore.exceptions import BaseError
+
+        try:
+            yield self._store
+        except (BaseError, OSError) as error:
+            raise LedgerUnavailable(f"attachments at {self.url}: {_line(error)}") from error
+
+
+NOWHERE: Final = Attachments()
+
+
+def _checked(name: str) -> str:
+    """Give a name that leads to an object of one session; raise `LedgerDamaged` for any other."""
+    if not _NAME.fullmatch(name):
+        raise LedgerDamaged([f"{name[:120]!r} is no name of an attachment"])
+    return name
+
+
+def _opened(url: str) -> ObjectStore:
+    if urlsplit(url).scheme not in _SCHEMES:
+        raise InvalidInput(f"{url}: attachments go to s3://…, gs://…, az://… or file:///…")
+    try:
+        from obstore.exceptions import BaseError
+        from obstore.store import LocalStore, from_url
+    except ModuleNotFoundError as error:
+        from sightline._distribution import install
+
+        raise MissingExtra(
+            f"attachments in an object store need {error.name}: {install('attachments')}"
+        ) from error
+    try:
+        if url.startswith("file:"):
+            directory = _directory(url)
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return LocalStore(directory, automatic_cleanup=True)
+        return from_url(
+            url,
+            client_options={
+                "connect_timeout": "5s",
+                "timeout": "60s",
+                "allow_http": os.environ.get("AWS_ALLOW_HTTP") == "true",
+            },
+            retry_config={"max_retries": 3, "retry_timeout": timedelta(seconds=15)},
+        )
+    except (BaseError, OSError, ValueError) as error:
+        raise LedgerUnusable(f"attachments cannot be at {url}: {_line(error)}") from error
+
+
+def _line(error: Exception) -> str:
+    """What the store's client says first: what follows is for its developers."""
+    return _QUERY.sub("", str(error).partition("\n")[0])[:_ERROR_CHARS]
+
+
+def _directory(url: str) -> Path:
+    address = urlsplit(url)
+    if address.netloc or not address.path.startswith("/"):
+        raise InvalidInput(f"{url}: a directory is written as file:///path")
+    return Path(unquote(address.path))
+
+
+def _sync(file: Path, top: Path) -> None:
+    """Bring a file and the directories that lead to it to the disk."""
+    for path in (file, file.parent, top):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
