@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import os
 import shutil
 import signal
@@ -9,9 +12,12 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import nkeys  # type: ignore[import-untyped]
 
 _START_S = 30.0
 
@@ -75,3 +81,54 @@ def server(*settings: str) -> Iterator[Server]:
             yield started
         finally:
             started.kill()
+
+
+def encrypted(directory: Path) -> str:
+    """Settings of a server with a certificate for loopback, of a throw-away authority: `ca.pem`."""
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], cwd=directory, check=True, capture_output=True)
+
+    fresh = ("req", "-newkey", "ed25519", "-nodes")
+    openssl(*fresh, "-x509", "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=throw-away")
+    openssl(*fresh, "-keyout", "key.pem", "-out", "asked", "-subj", "/CN=broker")
+    (directory / "names").write_text("subjectAltName=IP:127.0.0.1")
+    openssl("x509", "-req", "-in", "asked", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+            "-extfile", "names", "-out", "cert.pem")  # fmt: skip
+    return f'tls {{ cert_file: "{directory}/cert.pem", key_file: "{directory}/key.pem" }}'
+
+
+def with_credentials(file: Path) -> str:
+    """Settings of a server that lets in whoever has these credentials, which are written."""
+    prefixes = (nkeys.PREFIX_BYTE_OPERATOR, nkeys.PREFIX_BYTE_ACCOUNT, nkeys.PREFIX_BYTE_USER)
+    operator, account, user = (
+        nkeys.from_seed(nkeys.encode_seed(os.urandom(32), prefix)) for prefix in prefixes
+    )
+    any_number = dict.fromkeys(("subs", "data", "payload", "conn", "imports", "exports"), -1)
+    token = _signed("account", account, operator, {"limits": any_number})
+    file.write_text(
+        f"-----BEGIN NATS USER JWT-----\n{_signed('user', user, account, any_number)}\n"
+        "------END NATS USER JWT------\n-----BEGIN USER NKEY SEED-----\n"
+        f"{user.seed.decode()}\n------END USER NKEY SEED------\n"
+    )
+    return (
+        f'operator: "{_signed("operator", operator, operator, {})}"\nresolver: MEMORY\n'
+        f'resolver_preload: {{ {account.public_key.decode()}: "{token}" }}'
+    )
+
+
+def _signed(kind: str, subject: Any, signer: Any, more: Mapping[str, object]) -> str:
+    """Claims as NATS signs them: a JSON Web Token by ed25519-nkey, version 2."""
+    claims: dict[str, object] = {
+        "iat": 1, "iss": signer.public_key.decode(), "sub": subject.public_key.decode(),
+        "name": kind, "nats": {"type": kind, "version": 2, **more},
+    }  # fmt: skip
+    digest = hashlib.sha256(json.dumps(claims).encode()).digest()
+    claims["jti"] = base64.b32encode(digest).decode().rstrip("=")
+    parts = ({"typ": "JWT", "alg": "ed25519-nkey"}, claims)
+    text = ".".join(_text(json.dumps(part).encode()) for part in parts)
+    return f"{text}.{_text(signer.sign(text.encode()))}"
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import shutil
 import threading
 from collections import Counter
 from pathlib import Path
@@ -28,6 +29,14 @@ from support.share import WHOLE
 from support.shell import Run
 
 pytestmark = pytest.mark.skipif(bool(nats.lacks()), reason=nats.lacks())
+
+
+def test_pieces_of_two_messages_are_not_put_together() -> None:
+    assembler = Assembler(1_000)
+    first, second = (list(_pieces(message, 2)) for message in (b"aabb", b"ccdd"))
+    assert assembler.take(first[0]) is None
+    with pytest.raises(ValueError, match="missing"):
+        assembler.take(second[1])
 
 
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=5), st.integers(1, 9), st.data())
@@ -250,6 +259,28 @@ async def test_the_broker_decides_who_gets_in_and_no_secret_is_shown() -> None:
                 await connect_nats(f"{good}/nobody")
     with pytest.raises(Unreachable, match="refused"):
         await connect_nats(f"{good}/live")
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="there is no openssl")
+async def test_credentials_of_a_file_over_real_encryption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "ana.creds"
+    with nats.server(nats.encrypted(tmp_path), nats.with_credentials(file)) as broker:
+        at = f"nats+tls://127.0.0.1:{broker.port}"
+        with pytest.raises(Unreachable, match="certificate is not believed"):
+            await connect_nats(f"{at}/live?creds={file}")
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        with pytest.raises(Unauthorized):
+            await connect_nats(f"{at}/live")
+        with pytest.raises(InvalidInput, match=r"other\.creds: No such file"):
+            await connect_nats(f"{at}/live?creds={tmp_path / 'other.creds'}")
+        async with App("live", "Live").serving(unix=False, nats=f"{at}?creds={file}") as addresses:
+            assert addresses == (f"{at}/live",)
+            link = await connect_nats(f"{at}/live?creds={file}")
+            assert b"hello" in (await link.receive() or b"")
+            await link.close()
+    assert caplog.messages == []
 
 
 async def test_a_broker_that_complains_is_connected_to_again() -> None:

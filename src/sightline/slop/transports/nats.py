@@ -1,8 +1,8 @@
 """A broker between an app and its consumers: the connection, and messages in pieces.
 
 NATS carries what is published to whoever has subscribed, at most once, and keeps nothing. What
-we publish is SLOP's own messages, each in pieces below the broker's limit, numbered, so that a
-message that lost one is not taken for a shorter one.
+we publish is SLOP's own messages, each in pieces below the broker's limit, numbered and with the
+checksum of the whole, so that a message that lost one is not taken for a shorter or another one.
 
     slop.apps                apps are asked here who they are
     slop.here                apps say here that they are there, every few seconds
@@ -27,12 +27,13 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeAlias
+from zlib import crc32
 
 import msgspec
 from nats.aio.client import Client, Srv
 from nats.errors import AuthorizationError, Error
 
-from sightline.errors import SightlineError, TimedOut, Unauthorized, Unreachable
+from sightline.errors import InvalidInput, SightlineError, TimedOut, Unauthorized, Unreachable
 from sightline.slop.protocol.messages import ProviderInfo, Subscribe
 from sightline.slop.transports.link import why
 from sightline.slop.transports.nats_url import NatsUrl
@@ -51,7 +52,7 @@ _NEVER_S: Final = 3600
 _CONNECT_S: Final = 2.0
 _RECONNECT_S: Final = 0.1
 _PIECE_BYTES: Final = 128 * 1024
-_PIECE: Final = struct.Struct(">II")
+_PIECE: Final = struct.Struct(">III")
 _MOST_PIECES: Final = 100_000
 _UNSENT_BYTES: Final = 256 * 1024
 _NO_RESPONDERS: Final = b"NATS/1.0 503"
@@ -88,12 +89,12 @@ def view_digest(key: str, wanted: Subscribe) -> str:
 class Assembler:
     """Puts messages together again, of one sender on one subject."""
 
-    __slots__ = ("_expected", "_max_bytes", "_parts", "_size")
+    __slots__ = ("_checksum", "_expected", "_max_bytes", "_parts", "_size")
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._parts: list[bytes] = []
-        self._size = self._expected = 0
+        self._size = self._expected = self._checksum = 0
 
     def take(self, payload: bytes) -> bytes | None:
         """Take a piece; return the message that it completes. Raises ValueError if one is missing.
@@ -102,15 +103,16 @@ class Assembler:
         """
         if len(payload) < _PIECE.size:
             raise ValueError("not a piece of a message")
-        number, count = _PIECE.unpack_from(payload)
-        is_next = number == self._expected and number < count <= _MOST_PIECES
+        number, count, checksum = _PIECE.unpack_from(payload)
+        is_same = not number or checksum == self._checksum
+        is_next = is_same and number == self._expected and number < count <= _MOST_PIECES
         if not is_next:
             self._clear()
             if number or not 0 < count <= _MOST_PIECES:
                 raise ValueError("a piece of a message is missing")
         if count == 1:
             return payload[_PIECE.size : _PIECE.size + self._max_bytes + 1]
-        self._expected = number + 1
+        self._expected, self._checksum = number + 1, checksum
         left = self._max_bytes + 1 - self._size
         if left > 0:
             self._parts.append(payload[_PIECE.size : _PIECE.size + left])
@@ -127,9 +129,10 @@ class Assembler:
 
 
 def _pieces(message: bytes, most: int) -> Iterator[bytes]:
-    count = max(1, -(-len(message) // most))
+    """Cut a message; the checksum tells pieces of two messages apart when some were lost."""
+    count, checksum = max(1, -(-len(message) // most)), crc32(message)
     for number in range(count):
-        yield _PIECE.pack(number, count) + message[number * most : (number + 1) * most]
+        yield _PIECE.pack(number, count, checksum) + message[number * most : (number + 1) * most]
 
 
 class _Connection(Client):
@@ -162,6 +165,9 @@ class _Connection(Client):
         encrypted = self._writer is not None and self._writer.get_extra_info("ssl_object")
         if server is not None and server.uri.scheme == "tls" and not encrypted:
             raise Error("the broker offers no encryption")
+        if encrypted and self._writer is not None:
+            # As `StreamWriter.start_tls` does: asyncio warns where an end that cannot be half is.
+            self._writer.transport.get_protocol()._over_ssl = True  # type: ignore[attr-defined]
         return super()._connect_command()
 
     async def _connect_to_server(self, s: Srv) -> None:
@@ -349,6 +355,8 @@ class Broker:
         shown = self.url.shown
         if isinstance(error, TimeoutError):
             return TimedOut(f"{shown}: no answer within {_CONNECT_S:g} s")
+        if isinstance(error, OSError) and error.filename is not None:  # no credentials can be read
+            return InvalidInput(f"{shown}: {error.filename}: {error.strerror}")
         if isinstance(error, OSError):
             return Unreachable(f"{shown}: {why(error)}")
         reason = re.sub(r"^nats: *", "", str(error)).strip("'\" ")

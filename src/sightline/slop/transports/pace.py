@@ -18,7 +18,7 @@ from sightline.slop.protocol.pieces import Steps
 __all__ = ["STEP_S", "Pace"]
 
 # After so much work everybody else has a turn.
-STEP_S: Final = 0.005
+STEP_S: Final = 0.002
 # A timer or a socket is noticed in one round of the loop, its task wakes in the next, and who
 # gave way in between would come before it.
 _MORE_ROUNDS: Final = 2
