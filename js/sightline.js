@@ -54,6 +54,7 @@ const WINDOW = 50;
 const LOOK_UP = 10_000;
 const PIECE = 128 * 1024;
 const LAST = 2 ** 30;
+const SLICE_MS = 0.5;
 
 /** What an action or a hook throws to say why not, by one of the protocol's codes. */
 export class ActionError extends Error {
@@ -69,6 +70,13 @@ function refuse(code, message) {
   throw new ActionError(code, message);
 }
 
+/** What may be said of an error: its own reason, or that there is one, which is in the log. */
+function reasonOf(error, ...where) {
+  if (error instanceof ActionError) return error;
+  console.error(...where, error);
+  return { code: "internal", message: "the app failed" };
+}
+
 /** @returns {never} */
 function fault(path, reason) {
   throw new TypeError(`${path}: ${reason}`);
@@ -80,8 +88,12 @@ const { isArray } = Array;
 const { isSafeInteger } = Number;
 const { entries, fromEntries, hasOwn, keys, values } = Object;
 const write = JSON.stringify;
-const bytes = (text) => new TextEncoder().encode(text).length;
-const isObject = (value) => Object.prototype.toString.call(value) === "[object Object]";
+const encoder = new TextEncoder();
+const bytes = (text) => encoder.encode(text).length;
+const fits = (text, most) =>
+  text.isWellFormed() && (text.length * 3 <= most || bytes(text) <= most);
+const kindOf = (value) => Object.prototype.toString.call(value);
+const isObject = (value) => kindOf(value) === "[object Object]";
 const isText = (value) => typeof value === "string";
 const isFlag = (value) => typeof value === "boolean";
 const isCount = (value) => isSafeInteger(value) && value >= 0;
@@ -89,6 +101,12 @@ const isShare = (value) => value >= 0 && value <= 1 && typeof value === "number"
 const isNames = (value) => isArray(value) && value.every(isText);
 const isWindow = (value) => isArray(value) && value.length === 2 && value.every(isCount);
 const random = () => Math.random().toString(36).slice(2, 12);
+/** A value in an error's text, whatever it is. */
+const brief = (value) =>
+  (isText(value) ? write(value) : Object(value) === value ? kindOf(value) : String(value)).slice(
+    0,
+    80,
+  );
 
 /** Whether two values say the same, order of members included. */
 function same(a, b) {
@@ -97,19 +115,20 @@ function same(a, b) {
     return false;
   const names = keys(a);
   const others = keys(b);
-  return (
-    names.length === others.length &&
-    names.every((name, at) => name === others[at] && same(a[name], b[name]))
-  );
+  let at = names.length;
+  // What has no members may be anything: a date, a map.
+  if (at !== others.length || (!at && kindOf(a) !== kindOf(b))) return false;
+  while (at--) if (names[at] !== others[at] || !same(a[names[at]], b[names[at]])) return false;
+  return true;
 }
 
 /** A copy of a value that is JSON; members that are undefined are left out. */
 function clean(value, path, level = 0) {
   if (typeof value?.toJSON === "function") value = value.toJSON();
   if (value === null || isFlag(value) || Number.isFinite(value)) return value;
-  if (isText(value) && value.isWellFormed() && bytes(value) <= STRING_BYTES) return value;
+  if (isText(value) && fits(value, STRING_BYTES)) return value;
   if (level < LEVELS && isArray(value)) return value.map((item) => clean(item, path, level + 1));
-  if (level >= LEVELS || !isObject(value)) fault(path, "not JSON, or too large");
+  if (level >= LEVELS || !isObject(value)) fault(path, `not JSON, or too large: ${brief(value)}`);
   const members = entries(value).filter(([, member]) => member !== undefined);
   return fromEntries(
     members.map(([key, member]) => [clean(key, path), clean(member, `${path}.${key}`, level + 1)]),
@@ -119,7 +138,7 @@ function clean(value, path, level = 0) {
 /** What was known, where the same is said again; else a copy of what is said. */
 function settled(known, given, path) {
   if (same(known, given)) return known;
-  const copy = clean(given, path);
+  const copy = clean(given, path());
   return same(known, copy) ? known : copy;
 }
 
@@ -133,19 +152,11 @@ function keptList(known, list) {
 // Ids and paths
 
 const isId = (id) =>
-  isText(id) &&
-  id &&
-  !RESERVED.includes(id) &&
-  !/[/~]/.test(id) &&
-  id.isWellFormed() &&
-  bytes(id) <= ID_BYTES;
+  isText(id) && id && !RESERVED.includes(id) && !/[/~]/.test(id) && fits(id, ID_BYTES);
 
 function checkedId(id, path) {
   if (isId(id)) return id;
-  fault(
-    path,
-    `no id: ${write(id)?.slice(0, 80)} (1 to ${ID_BYTES} bytes, no '/' or '~', no field's name)`,
-  );
+  fault(path, `no id: ${brief(id)} (1 to ${ID_BYTES} bytes, no '/' or '~', no field's name)`);
 }
 
 /**
@@ -183,18 +194,21 @@ const nodeAt = (node, ids) => ids.reduce(childOf, node);
 const totalOf = (node) => node.meta?.total_children ?? node.children?.length ?? 0;
 
 /** A node of which something changed, with the way to it made anew. */
-function changeAt(node, ids, how) {
+function changeAt(node, ids, path, how) {
   if (!ids.length) return how(node);
   const at = node.children?.findIndex((child) => child.id === ids[0]) ?? -1;
-  if (at < 0) fault(ids[0], "there is no such node");
+  if (at < 0) fault(path, "there is no such node");
   return {
     ...node,
-    children: node.children.with(at, changeAt(node.children[at], ids.slice(1), how)),
+    children: node.children.with(at, changeAt(node.children[at], ids.slice(1), path, how)),
   };
 }
 
 // SLOP, state tree, affordances, content references: what their members may be.
-const oneOf = (names) => (value) => names.split(" ").includes(value);
+const oneOf = (names) => {
+  const known = new Set(names.split(" "));
+  return (value) => known.has(value);
+};
 const META = {
   summary: isText,
   salience: isShare,
@@ -233,7 +247,7 @@ function checkMembers(value, rules, path, required = []) {
   for (const name of keys(rules)) {
     const member = value[name];
     if (member == null ? required.includes(name) : !rules[name](member)) {
-      fault(path, `'${name}' must not be ${write(member)}`);
+      fault(path(), `'${name}' must not be ${brief(member)}`);
     }
   }
 }
@@ -250,23 +264,28 @@ const TYPES = {
   null: (value) => value === null,
 };
 const sizeOf = (value) => (isText(value) ? [...value].length : value.length);
-/** Each keyword of JSON Schema that is checked, by the type that it is for: whether it is kept. */
+/** Each keyword of JSON Schema that is checked: whether a value keeps it. */
 const KEYWORDS = {
   type: (types, value) => [types].flat().some((type) => TYPES[type](value)),
   enum: (options, value) => options.some((option) => same(option, value)),
-  const: (option, value) => same(option, value),
-  minimum: (most, value) => !TYPES.number(value) || value >= most,
-  maximum: (most, value) => !TYPES.number(value) || value <= most,
-  minLength: (most, value) => !isText(value) || sizeOf(value) >= most,
-  maxLength: (most, value) => !isText(value) || sizeOf(value) <= most,
-  minItems: (most, value) => !isArray(value) || sizeOf(value) >= most,
-  maxItems: (most, value) => !isArray(value) || sizeOf(value) <= most,
+  const: same,
   pattern: (text, value) => !isText(value) || new RegExp(text, "u").test(value),
   required: (names, value) => !isObject(value) || names.every((name) => hasOwn(value, name)),
   anyOf: (options, value) => options.some((option) => !misfit(option, value)),
-  properties: () => true,
-  additionalProperties: () => true,
-  items: () => true,
+};
+const limited = (name, is, size) => {
+  KEYWORDS[`min${name}`] = (least, value) => !is(value) || size(value) >= least;
+  KEYWORDS[`max${name}`] = (most, value) => !is(value) || size(value) <= most;
+};
+limited("imum", TYPES.number, Number);
+limited("Length", isText, sizeOf);
+limited("Items", isArray, sizeOf);
+/** The keywords of which the values are schemas. */
+const PARTS = {
+  properties: values,
+  anyOf: (rule) => rule,
+  items: (rule) => [rule],
+  additionalProperties: (rule) => [rule],
 };
 const NOTES = oneOf("title description default examples format deprecated");
 
@@ -278,14 +297,10 @@ function misfit(schema, value, at = "") {
       return `${at || "/"}: ${write(value).slice(0, 80)} breaks ${write({ [name]: rule })}`;
   }
   const isList = isArray(value);
+  const { properties = {}, additionalProperties = true, items = true } = schema;
   for (const [name, part] of isList || isObject(value) ? entries(value) : []) {
-    const { properties = {}, additionalProperties = true, items = true } = schema;
-    const rule = isList
-      ? items
-      : hasOwn(properties, name)
-        ? properties[name]
-        : additionalProperties;
-    const wrong = misfit(rule, part, `${at}/${escaped(name)}`);
+    const more = hasOwn(properties, name) ? properties[name] : additionalProperties;
+    const wrong = misfit(isList ? items : more, part, `${at}/${escaped(name)}`);
     if (wrong) return wrong;
   }
   return "";
@@ -294,14 +309,9 @@ function misfit(schema, value, at = "") {
 /** Refuse a schema that is none, or that says what is not checked here. */
 function checkSchema(schema, path) {
   for (const [name, rule] of entries(schema)) {
-    if (!hasOwn(KEYWORDS, name) && !NOTES(name)) fault(path, `'${name}' is not checked`);
-    const parts = {
-      properties: values(rule),
-      anyOf: rule,
-      items: [rule],
-      additionalProperties: [rule],
-    };
-    for (const part of parts[name] ?? []) checkSchema(part, path);
+    if (!hasOwn({ ...KEYWORDS, ...PARTS }, name) && !NOTES(name))
+      fault(path, `'${name}' is not checked`);
+    for (const part of PARTS[name]?.(rule) ?? []) checkSchema(part, path);
     if (name === "type" && ![rule].flat().every((type) => hasOwn(TYPES, type)))
       fault(path, `no type: ${rule}`);
   }
@@ -330,81 +340,84 @@ function makeAction(name, handler, path, options = {}) {
     const isSchema = AFFORDANCE[option] === isObject && isObject(given);
     if (given != null && given !== false) affordance[option] = isSchema ? fullSchema(given) : given;
   }
-  checkMembers(affordance, AFFORDANCE, where);
+  checkMembers(affordance, AFFORDANCE, () => where);
   if (affordance.params) checkSchema(affordance.params, where);
   return { ...options, name, handler, affordance: clean(affordance, where) };
 }
 
 // Descriptors
 
-const KEYS = new Set([...RESERVED, "props", "summary", "items", "window", "actions", "contentRef"]);
+const KEYS = oneOf(
+  "id type props properties summary meta items children window actions content_ref contentRef",
+);
 
 /** The node that a descriptor says; the one that was known, where it says the same. */
 function build(given, parent, id, type, known, found, level = 1) {
   const path = () => join(parent, id);
   if (!isObject(given) || level > LEVELS)
     fault(path(), `no descriptor, or more than ${LEVELS} levels`);
-  for (const key in given)
-    if (!KEYS.has(key) || key === "affordances") fault(path(), `there is no key '${key}'`);
-  const {
-    props,
-    properties = props,
-    summary,
-    meta,
-    window,
-    actions,
-    content_ref,
-    contentRef = content_ref,
-  } = given;
+  for (const key in given) if (!KEYS(key)) fault(path(), `there is no key '${key}'`);
+  const { props, properties = props, summary, meta, window, actions } = given;
+  const { content_ref, contentRef = content_ref } = given;
+  if (props != null && properties !== props) fault(path(), "'props' are given twice");
   const node = {
-    id: known ? id : parent === null ? id : checkedId(id, parent),
+    id: known || parent === null ? id : checkedId(id, parent),
     type: given.type ?? type,
+    properties: isGiven("props", properties, path)
+      ? settled(known?.properties, properties, path)
+      : undefined,
+    meta:
+      isGiven("meta", meta, path) || summary != null || window
+        ? metaOf(given, known?.meta, path)
+        : undefined,
+    affordances: actions ? offered(actions, known?.affordances, path, found) : undefined,
+    content_ref: isGiven("content_ref", contentRef, path)
+      ? settled(known?.content_ref, contentOf(contentRef, path), path)
+      : undefined,
+    children: childrenOf(given, path, known?.children, found, level),
   };
   if (!isText(node.type) || !node.type) fault(path(), "'type' must not be empty");
-  if (props != null && properties !== props) fault(path(), "'props' are given twice");
-  for (const [name, value] of [
-    ["props", properties],
-    ["meta", meta],
-    ["content_ref", contentRef],
-  ]) {
-    if (value != null && !isObject(value)) fault(path(), `'${name}' must be an object`);
-  }
-  node.properties = properties == null ? undefined : settled(known?.properties, properties, path());
-  node.meta =
-    meta != null || summary != null || window ? metaOf(given, known?.meta, path()) : undefined;
-  node.affordances = undefined;
-  if (actions && keys(actions).length) {
-    const offered = entries(actions).map(([name, item]) => {
-      const { handler, ...options } = typeof item === "function" ? { handler: item } : (item ?? {});
-      return makeAction(name, handler, path(), options);
-    });
-    found.set(path(), offered);
-    node.affordances = settled(
-      known?.affordances,
-      offered.map((item) => item.affordance),
-      path(),
-    );
-  }
-  node.content_ref = undefined;
-  if (contentRef != null) {
-    const isTextual = /^text\/|(json|xml|yaml)$/.test(contentRef.mime ?? "");
-    const content = {
-      type: isTextual ? "text" : "binary",
-      uri: `slop://content${path()}`,
-      ...contentRef,
-    };
-    checkMembers(content, CONTENT, path(), ["mime", "summary"]);
-    node.content_ref = settled(known?.content_ref, content, path());
-  }
-  node.children = childrenOf(given, path, known?.children, found, level);
-  return known && keys(node).every((name) => node[name] === known[name]) ? known : node;
+  return known &&
+    node.type === known.type &&
+    node.properties === known.properties &&
+    node.meta === known.meta &&
+    node.affordances === known.affordances &&
+    node.content_ref === known.content_ref &&
+    node.children === known.children
+    ? known
+    : node;
+}
+
+const isGiven = (name, value, path) =>
+  value != null && (isObject(value) || fault(path(), `'${name}' must be an object`));
+
+function offered(actions, known, path, found) {
+  const all = entries(actions).map(([name, item]) => {
+    const { handler, ...options } = typeof item === "function" ? { handler: item } : (item ?? {});
+    return makeAction(name, handler, path(), options);
+  });
+  if (!all.length) return undefined;
+  found.set(path(), all);
+  const list = all.map((item) => item.affordance);
+  return settled(known, list, path);
+}
+
+function contentOf(given, path) {
+  const isTextual = /^text\/|(json|xml|yaml)$/.test(given.mime ?? "");
+  const content = {
+    type: isTextual ? "text" : "binary",
+    uri: `slop://content${path()}`,
+    ...given,
+  };
+  checkMembers(content, CONTENT, path, ["mime", "summary"]);
+  return content;
 }
 
 function metaOf({ meta, summary, window }, known, path) {
   const all = { ...meta };
   if (summary != null) all.summary = summary;
   if (window) {
-    if (!isArray(window.items)) fault(path, "'items' must be a list");
+    if (!isArray(window.items)) fault(path(), "'items' must be a list");
     const { items, offset = 0, total = offset + items.length } = window;
     // SLOP, scaling: a window sets meta.total_children and meta.window.
     Object.assign(all, { total_children: total, window: [offset, items.length] });
@@ -413,9 +426,10 @@ function metaOf({ meta, summary, window }, known, path) {
   return keys(all).length ? settled(known, all, path) : undefined;
 }
 
-function childrenOf({ items, children, window }, path, known, found, level) {
-  const [list, other] = [items, children, window?.items].filter((one) => one !== undefined);
-  if (other !== undefined) fault(path(), "'items' are given twice");
+function childrenOf({ items, children = items, window }, path, known, found, level) {
+  const list = window ? window.items : children;
+  if ((items !== undefined && items !== children) || (window && children !== undefined))
+    fault(path(), "'items' are given twice");
   if (list == null) return list;
   const here = path();
   const all = isObject(list)
@@ -434,8 +448,11 @@ function childrenOf({ items, children, window }, path, known, found, level) {
     }
     return build(item, here, id, "item", past, found, level + 1);
   });
-  if ((byId || !known) && new Set(made.map((child) => child.id)).size < made.length)
-    fault(here, "two items have one id");
+  if (byId || !known) {
+    const ids = new Set();
+    for (const { id } of made)
+      if (ids.size === ids.add(id).size) fault(join(here, id), "two items have one id");
+  }
   return keptList(known, made);
 }
 
@@ -456,7 +473,7 @@ function diff(old, next, fields, path = "", ops = []) {
     ops.push({ op: "replace", path: path || "/", value: next });
     return ops;
   }
-  ops.push(...own);
+  for (const op of own) ops.push(op);
   const pairs = isArray(next.children)
     ? childOps(old.children ?? [], next.children, path, ops)
     : [];
@@ -466,14 +483,14 @@ function diff(old, next, fields, path = "", ops = []) {
 
 /** How a node's own fields changed; `isRisky` where old mirrors mishandle that. */
 function fieldOps(old, next, path) {
-  const own = [];
+  let own = [];
   let isRisky = false;
   const turns = !next.children?.length && presence(old.children) !== presence(next.children);
   for (const name of turns ? [...FIELDS, "children"] : FIELDS) {
     const [before, after, where] = [old[name], next[name], `${path}/${name}`];
     if (same(before, after)) continue;
     if (hasMembers(name, before) && hasMembers(name, after)) {
-      own.push(...memberOps(before, after, where));
+      own = own.concat(memberOps(before, after, where));
       isRisky ||= !keys(before).length || !same(before[""], after[""]);
     } else {
       isRisky = true;
@@ -519,7 +536,7 @@ function pays(ops, node) {
     const here = stack.pop();
     left -= 21 + sizeOf(here.id) + sizeOf(here.type);
     for (const name of FIELDS) left -= size(here[name]);
-    stack.push(...(here.children ?? []));
+    for (const child of here.children ?? []) stack.push(child);
   }
   return left < 0;
 }
@@ -639,9 +656,9 @@ function rewriter(enter, leave = (_node, _distance) => true) {
   };
 }
 
-function filtered({ types, minSalience = 0, retain }) {
+function filtered({ types, min_salience, retain_ancestors: retain }) {
   const passes = (node) =>
-    (!types || types.includes(node.type)) && (node.meta?.salience ?? 0.5) >= minSalience;
+    (!types || types.includes(node.type)) && (node.meta?.salience ?? 0.5) >= (min_salience ?? 0);
   return rewriter(
     (node, distance) => {
       if (distance === 0 || (node.children?.length && (retain || passes(node)))) return undefined;
@@ -656,7 +673,17 @@ const truncated = (depth) =>
     !node.children?.length ? node : distance < depth ? undefined : stub(node),
   );
 
-const countOf = (node) => (node.children ?? []).reduce((count, child) => count + countOf(child), 1);
+const counts = new WeakMap();
+
+function countOf(node) {
+  if (!node.children?.length) return 1;
+  let count = counts.get(node);
+  if (!count) {
+    count = node.children.reduce((sum, child) => sum + countOf(child), 1);
+    counts.set(node, count);
+  }
+  return count;
+}
 
 /** Collapse the lowest-scoring subtrees until so many nodes are left. */
 function compact(root, most) {
@@ -695,12 +722,16 @@ function windowed(root, [offset, count]) {
   return { ...root, meta: { ...root.meta, window, total_children: totalOf(root) }, children };
 }
 
-function projector(view) {
+/**
+ * What a message asks to see of a tree.
+ * @param {{filter?: any, depth?: number, max_nodes?: number, window?: any}} message
+ */
+function projector({ filter, depth, max_nodes, window }) {
   const steps = [];
-  if (view.types || view.minSalience) steps.push(filtered(view));
-  if (view.depth >= 0) steps.push(truncated(view.depth));
-  steps.push((root) => compact(root, view.maxNodes ?? SNAPSHOT_NODES));
-  if (view.window) steps.push((root) => windowed(root, view.window));
+  if (filter) steps.push(filtered(filter));
+  if (depth !== undefined && depth >= 0) steps.push(truncated(depth));
+  steps.push((root) => compact(root, max_nodes ?? SNAPSHOT_NODES));
+  if (window) steps.push((root) => windowed(root, window));
   return (root) => steps.reduce((node, step) => step(node), root);
 }
 
@@ -829,6 +860,33 @@ class Entry {
 
 /** An app that shows its state and takes actions on it. */
 export class App {
+  version = 0;
+  /** @type {Map<string, any>} */
+  _registrations = new Map();
+  _due = new Set();
+  /** @type {string[]} */
+  _views = [];
+  _focused = "";
+  _actions = new Way([]);
+  _resolvers = new Way([]);
+  _rank = 0;
+  _closed = new Map();
+  /** @type {Set<Line>} */
+  _lines = new Set();
+  /** @type {Map<string, Group>} */
+  _groups = new Map();
+  /** @type {Set<() => void>} */
+  _ends = new Set();
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  _timer;
+  /** @type {(call: Call) => any} */
+  _mayCall = () => true;
+  _root = new Entry(0);
+  /** @type {Node | undefined} */
+  _source;
+  /** @type {any} */
+  _result;
+
   /**
    * @param {string} id @param {string} [name]
    * @param {{props?: object, coalesce?: number, invokeTimeout?: number,
@@ -851,28 +909,6 @@ export class App {
       epoch: random() + random(),
       capabilities: CAPABILITIES.split(" "),
     };
-    this.version = 0;
-    /** @type {Map<string, any>} */
-    this._registrations = new Map();
-    this._due = new Set();
-    /** @type {string[]} */
-    this._views = [];
-    this._focused = "";
-    this._actions = new Way([]);
-    this._resolvers = new Way([]);
-    this._rank = 0;
-    this._closed = new Map();
-    /** @type {Set<Line>} */
-    this._lines = new Set();
-    /** @type {Map<string, Group>} */
-    this._groups = new Map();
-    /** @type {Set<() => void>} */
-    this._ends = new Set();
-    this._timer = undefined;
-    /** @type {(call: Call) => any} */
-    this._mayCall = () => true;
-    this._root = new Entry(0);
-    this._source = this._result = undefined;
     this.register("/", { props: { label: name, ...options.props } });
     this._bare = this._root._node;
     this._past = [[0, this.tree()]];
@@ -880,7 +916,7 @@ export class App {
 
   /** The tree now; later ones share its parts, so it must not be changed. @returns {Node} */
   tree() {
-    for (const known of this._due) this._evaluate(known);
+    for (const known of [...this._due]) if (this._due.delete(known)) this._evaluate(known);
     this._due.clear();
     const composed = this._root.compose(this.info.id, undefined);
     if (composed !== this._source) {
@@ -905,6 +941,7 @@ export class App {
    */
   node(path, source, map = (value) => value) {
     if (typeof source === "function") return this._register(path, { ask: () => map(source()) });
+    if (typeof source?.subscribe !== "function") fault(path, "needs a function");
     let value;
     const own = { ask: () => (value == null ? null : map(value)), end: () => {} };
     const stop = this._register(path, own);
@@ -931,8 +968,10 @@ export class App {
         const text = typeof summary === "function" ? summary() : summary;
         // SLOP, scaling: an inactive view is a stub with a summary; the active one has meta.focus.
         if (!this._isOpen(key)) return { type: "view", summary: text };
-        const shown = { type: "view", summary: text, ...source() };
-        return this._open === key ? { ...shown, meta: { ...shown.meta, focus: true } } : shown;
+        const given = /** @type {any} */ (source());
+        const shown = { type: "view", summary: text, ...given };
+        if (this._open === key) shown.meta = { ...shown.meta, focus: true };
+        return given?.then ? given : shown;
       },
     });
   }
@@ -1020,11 +1059,13 @@ export class App {
     this.tree();
     if (known.wasClosed || this._hides(known.ids.slice(0, -1))) return;
     if (!known.node) fault(path, "there is no such node");
-    known.node = changeAt(known.node, ids.slice(known.ids.length), (node) => {
+    known.node = changeAt(known.node, ids.slice(known.ids.length), path, (node) => {
       const changed = { ...node };
-      if (props) changed.properties = { ...node.properties, ...clean(props, path) };
-      if (meta) changed.meta = { ...node.meta, ...clean(meta, path) };
-      checkMembers(changed.meta ?? {}, META, path);
+      const here = () => path;
+      if (isGiven("props", props, here))
+        changed.properties = { ...node.properties, ...clean(props, path) };
+      if (isGiven("meta", meta, here)) changed.meta = { ...node.meta, ...clean(meta, path) };
+      checkMembers(changed.meta ?? {}, META, here);
       return changed;
     });
     this._put(known.ids, known.node, known.rank);
@@ -1097,10 +1138,9 @@ export class App {
         await work({ id, signal: controller.signal, report });
         show({ status: "done", progress: 1 });
       } catch (error) {
-        const isOurs = error instanceof ActionError;
         if (controller.signal.aborted) return show({ status: "cancelled" });
-        if (!isOurs) console.error(action, error);
-        show({ status: "failed", message: isOurs ? error.message : "failed unexpectedly" });
+        const { message } = reasonOf(error, action);
+        show({ status: "failed", message });
       } finally {
         /** @type {any} */ (setTimeout(stop, this._options.taskLinger)).unref?.();
       }
@@ -1109,11 +1149,23 @@ export class App {
     return id;
   }
 
+  /** Ask what is due a bit at a time: where the browser can, a page does its own work between. */
+  async _settle() {
+    let began = performance.now();
+    for (const known of [...this._due]) {
+      if (this._due.delete(known)) this._evaluate(known);
+      if (performance.now() - began > SLICE_MS) {
+        await /** @type {any} */ (globalThis).scheduler?.yield?.();
+        began = performance.now();
+      }
+    }
+  }
+
   /** Tell subscribers what changed, now. */
   flush() {
+    const tree = this.tree();
     clearTimeout(this._timer);
     this._timer = undefined;
-    const tree = this.tree();
     if (tree === this._past.at(-1)?.[1]) return;
     this._past.push([++this.version, tree]);
     if (this._past.length > KEPT_VERSIONS) this._past.shift();
@@ -1324,7 +1376,11 @@ export class App {
 
   _notify() {
     // Nobody is told where nobody listens: whoever comes gets the tree as it is then.
-    if (this._lines.size) this._timer ??= setTimeout(() => this.flush(), this._options.coalesce);
+    if (this._lines.size)
+      this._timer ??= setTimeout(
+        () => this._settle().then(() => this.flush()),
+        this._options.coalesce,
+      );
   }
 
   /** Ask a function; where it fails, its last good state stays and a node under /errors says so. */
@@ -1334,7 +1390,10 @@ export class App {
     const isClosed = !!view && !this._isOpen(view);
     try {
       const given = known.ask();
-      if (given?.then) fault(key, "must not be async");
+      if (given?.then) {
+        given.then(null, () => {});
+        fault(key, "must not be async");
+      }
       const actions = new Map();
       const before = isClosed === known.wasClosed ? known.node : undefined;
       const node = given == null ? null : this._built(ids, given, before ?? undefined, actions);
@@ -1471,9 +1530,16 @@ export class App {
       if (verdict !== true) refuse("conflict", verdict || `'${name}' is not possible now`);
       try {
         const data = await action.handler(given, call);
-        return data == null ? {} : { data: clean(data, name) };
+        return data == null ? {} : { data: clean(data, `${path} ${name}`) };
       } finally {
-        for (const one of action.refreshes ?? [undefined]) this.refresh(one);
+        for (const one of action.refreshes ?? [undefined]) {
+          try {
+            this.refresh(one);
+          } catch (error) {
+            // What an action took away is no reason to say that it failed.
+            console.error(name, error);
+          }
+        }
       }
     };
     const { invokeTimeout } = this._options;
@@ -1514,7 +1580,8 @@ function piece(content, offset, length) {
 class Group {
   constructor(app, key, ids, view) {
     const { maxDepth, maxNodes } = app._options;
-    const bound = projector({ depth: maxDepth, maxNodes });
+    const { depth = -1, max_nodes } = view;
+    const bound = projector({ depth: maxDepth, max_nodes: maxNodes });
     const project = projector(view);
     this.key = key;
     /** @type {(tree: Node) => Node | undefined} */
@@ -1522,11 +1589,13 @@ class Group {
       const source = nodeAt(tree, ids);
       return source && project(bound(source));
     };
-    const least = (...given) => Math.min(...given.filter((one) => one >= 0));
-    const [depth, most] = [least(view.depth, maxDepth, LAST), least(view.maxNodes, maxNodes, LAST)];
-    const served = { depth: depth < LAST ? depth : -1, max_nodes: most < LAST ? most : null };
-    const isLess = served.depth !== view.depth || served.max_nodes !== (view.maxNodes ?? null);
-    this.served = isLess ? `,"served":${write(served)}` : "";
+    const least = (...given) => Math.min(...given.filter(isCount));
+    const [low, most] = [least(depth, maxDepth), least(max_nodes, maxNodes)];
+    const isLess = (low < Infinity && low !== depth) || (most < Infinity && most !== max_nodes);
+    // JSON has no Infinity, and says null.
+    this.served = isLess
+      ? `,"served":${write({ depth: low < Infinity ? low : -1, max_nodes: most })}`
+      : "";
     /** @type {Set<any>} */
     this.subscriptions = new Set();
     this.text = "";
@@ -1607,19 +1676,6 @@ const SHAPES = {
   invoke: { id: isRequest, path: isPath, action: isText, params: or(isObject) },
 };
 
-/** How much of a tree a message asks for, in one way only. */
-function viewOf({ depth, max_nodes, filter, window }) {
-  const { types, min_salience, retain_ancestors } = filter ?? {};
-  return {
-    depth: depth ?? -1,
-    maxNodes: max_nodes ?? undefined,
-    types: types?.toSorted(),
-    minSalience: min_salience ?? undefined,
-    retain: !!retain_ancestors,
-    window,
-  };
-}
-
 /** One consumer's connection. */
 class Line {
   constructor(app, send, buffered = () => 0) {
@@ -1662,9 +1718,7 @@ class Line {
 
   /** Answer a request with an error; whatever is not ours to tell is in the log. */
   _fail(id, error) {
-    const isOurs = error instanceof ActionError;
-    if (!isOurs) console.error(error);
-    const { code, message } = isOurs ? error : { code: "internal", message: "the app failed" };
+    const { code, message } = reasonOf(error);
     this.say({ type: "error", id, error: { code, message } });
   }
 
@@ -1674,7 +1728,7 @@ class Line {
     let known;
     try {
       const message = isText(data) && data.length <= MESSAGE_CHARS ? read(data) : data;
-      if (!isObject(message)) refuse("bad_request", "a message must be an object, not too large");
+      if (!isObject(message)) refuse("bad_request", "no object, or too large");
       const { type, id } = message;
       known = isEcho(id) ? id : undefined;
       if (nests(message, NESTING)) refuse("bad_request", "nests too deep");
@@ -1697,15 +1751,14 @@ class Line {
     const { _app: app, _subscriptions: all } = this;
     const { id, resume, path } = message;
     // SLOP, messages: a subscription's id is unique while it lives.
-    if (all.get(id)?.isOld === false) refuse("bad_request", "there is such a subscription");
+    if (all.get(id)?.isOld === false) refuse("bad_request", "this id is taken");
     this._end(id);
     for (const own of all.values()) if (own.isOld && all.size >= MOST) this._end(own.id);
     if (all.size >= MOST) refuse("bad_request", "too many subscriptions");
     app.flush();
     const ids = readPath(path ?? "/");
-    const view = viewOf(message);
-    const key = write([ids, view]);
-    const group = app._groups.get(key) ?? new Group(app, key, ids, view);
+    const key = write([ids, message.depth, message.max_nodes, message.filter]);
+    const group = app._groups.get(key) ?? new Group(app, key, ids, message);
     if (!group.shown) refuse("not_found", `${path}: there is no such node`);
     const own = {
       id,
@@ -1764,7 +1817,7 @@ class Line {
 
   lose(own) {
     own.isStale = true;
-    this._fail(own.id, new ActionError("not_found", "the node subscribed to is gone"));
+    this._fail(own.id, new ActionError("not_found", "the node is gone"));
   }
 
   /** Look now and then whether a slow reader has taken what was sent. */
@@ -1781,7 +1834,7 @@ class Line {
   async _query(message) {
     const { id, path } = message;
     const { _app: app } = this;
-    const found = await app._answer(readPath(path ?? "/"), viewOf(message));
+    const found = await app._answer(readPath(path ?? "/"), message);
     if (!found) refuse("not_found", `${path}: there is no such node`);
     app.flush();
     this.send(
@@ -1798,18 +1851,11 @@ class Line {
       if (running.size > MOST) refuse("conflict", "too many actions are running");
       answer = { status: "ok", ...(await this._app._invoke(path, action, params ?? {})) };
     } catch (error) {
-      const isOurs = error instanceof ActionError;
-      if (!isOurs) console.error(path, action, error);
-      const isKnown = isOurs && CODES(error.code);
-      answer = {
-        status: "error",
-        error: {
-          code: isKnown ? error.code : "internal",
-          message: isOurs ? error.message : "the app failed",
-        },
-      };
+      const { code, message } = reasonOf(error, path, action);
+      answer = { status: "error", error: { code: CODES(code) ? code : "internal", message } };
     }
     // SLOP, messages: the changes of an invoke are sent before its result.
+    await this._app._settle();
     this._app.flush();
     running.delete(id);
     this.say({ type: "result", id, ...answer });

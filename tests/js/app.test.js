@@ -301,3 +301,88 @@ test("a component shows its state while it is mounted", async (t) => {
   await act(() => root.unmount());
   assert.equal(app.tree().children?.length ?? 0, 0);
 });
+
+test("functions are asked in pieces after an action, and its result comes after its changes", async (t) => {
+  let now = 0;
+  t.mock.method(performance, "now", () => {
+    now += 0.3;
+    return now;
+  });
+  const { app, line, take } = shown({ coalesce: 1e9 });
+  const counts = Array.from({ length: 20 }, () => 0);
+  counts.forEach((_, at) => {
+    app.node(`n${at}`, () => ({ props: { count: counts[at] } }));
+  });
+  app.action("/", "count", () => void counts.fill(1));
+  line.receive(ASK);
+  take();
+  let pauses = 0;
+  globalThis.scheduler = {
+    yield: async () => {
+      pauses += 1;
+      assert.deepEqual(take(), []);
+      if (pauses > 1) return;
+      // A page that goes on meanwhile: what was asked before is asked again.
+      counts[0] = 7;
+      app.refresh("n0");
+      app.unregister("n19");
+    },
+  };
+  line.receive({ type: "invoke", id: "1", path: "/", action: "count" });
+  for (let n = 0; n < 40; n++) await turn();
+  delete globalThis.scheduler;
+  const [patch, result, ...more] = take();
+  assert.deepEqual([patch.type, result.type, result.status, more], ["patch", "result", "ok", []]);
+  assert.ok(pauses > 3, `${pauses}`);
+  assert.deepEqual(
+    app.tree().children.map((node) => node.properties.count),
+    [7, ...counts.slice(1, 19)],
+  );
+  assert.equal(patch.ops.length, 20);
+});
+
+test("an author's mistake is said with the node, and costs nothing else", async (t) => {
+  const logged = [];
+  t.mock.method(console, "error", (...words) => logged.push(words.join(" ")));
+  const { app, line, take } = shown();
+  const cycle = {};
+  cycle.self = cycle;
+  let given = { props: { n: {} } };
+  app.node("other", () => ({ props: { fine: true } }));
+  app.node("list", () => given);
+  app.node("again", () => ({ props: { seen: app.tree().id } }));
+  app.tree();
+  for (const [wrong, why] of [
+    [{ items: [{ id: "a" }, { id: "a" }] }, /\/list\/a: two items have one id/],
+    [{ items: [{ props: {} }] }, /\/list: no id: undefined/],
+    [{ items: [undefined] }, /\/list\/undefined: no descriptor/],
+    [{ props: cycle }, /\/list\.self\.self.*not JSON/],
+    [{ props: { n: 1n } }, /\/list\.n: not JSON, or too large: 1/],
+    [{ props: { n: new Map() } }, /\/list\.n: not JSON, or too large: \[object Map\]/],
+    [{ meta: { salience: 1n } }, /\/list: 'salience' must not be 1/],
+    [Promise.reject(new Error("later")), /\/list: must not be async/],
+  ]) {
+    given = wrong;
+    app.refresh("list");
+    const [other, list, , errors] = app.tree().children;
+    assert.deepEqual([other.properties.fine, list.properties.n], [true, {}]);
+    assert.match(errors.children[0].properties.message, /^\/list could not be refreshed/);
+    assert.match(logged.pop(), why);
+  }
+  given = { items: Array.from({ length: 100_000 }, (_, id) => ({ id })) };
+  app.refresh("list");
+  assert.equal(app.tree().children[1].children.length, 100_000);
+  for (const [call, why] of [
+    [() => app.node("x", undefined), /^TypeError: x: needs a function/],
+    [() => app.update("list/no", { props: {} }), /^TypeError: list\/no: there is no such node/],
+    [() => app.update("list", { props: "text" }), /^TypeError: list: 'props' must be an object/],
+  ])
+    assert.throws(call, why);
+  // An action that takes away what it names was done all the same.
+  app.action("list", "drop", () => app.unregister("list"), { refreshes: ["list", "other"] });
+  take();
+  line.receive({ type: "invoke", id: "1", path: "/list", action: "drop" });
+  for (let n = 0; n < 5; n++) await turn();
+  assert.equal(take().at(-1).status, "ok");
+  assert.match(logged.pop(), /drop TypeError: list: there is no such node/);
+});
