@@ -43,8 +43,7 @@ the command line returns for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 __all__ = [
     "ActionError",
@@ -152,8 +151,7 @@ class InvalidJson(InvalidInput):
         self.column = column
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(NamedTuple):
     """One broken rule: where in the tree, and what the rule says."""
 
     path: str

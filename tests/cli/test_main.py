@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from importlib import import_module
+from pathlib import Path
 
 import click
 import pytest
@@ -93,6 +94,21 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     )
     assert done.stdout == b"[t] r\n0\n"
     assert done.stderr == b""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here that is always full")
+@pytest.mark.parametrize("command", ["--help", "tree format"])
+def test_a_full_disk_is_one_line_and_an_exit_code(command: str) -> None:
+    wide = b'{"id":"r","type":"t","properties":{"text":"%s"}}' % (b"x" * 20_000)
+    done = subprocess.run(
+        ["bash", "-c", f"exec '{PROGRAM}' {command} > /dev/full"],
+        input=wide,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    line = b"sightline: the output could not be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (9, line)
 
 
 def test_every_error_has_a_code_of_its_own_and_a_documented_exit() -> None:

@@ -40,7 +40,7 @@ Examples:
     "--read", "reading", is_flag=True, help="Print the tail if it is fresh, else nothing."
 )
 @click.option("--once", is_flag=True, help="Write once and leave the file behind.")
-@click.option("--pid", type=click.IntRange(min=1), help="Whose life vouches for the file.")
+@click.option("--pid", type=click.IntRange(min=1), help="The file counts while this process runs.")
 @click.option(
     "--window", type=click.FloatRange(min=0.1), default=WINDOW_S, show_default=True,
     help="Seconds after which the file is not trusted.",

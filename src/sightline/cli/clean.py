@@ -13,7 +13,6 @@ from what is left.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Final
 
@@ -30,15 +29,16 @@ _UNSEEN: Final = (
     "\u3164\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff"
     "\U000e0000-\U000e00ff"
 )
-_HOSTILE: Final = re.compile(f"[\x00-\x08\x0b-\x1f\x7f{_UNSEEN}]")
-_OBEYED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Compiled when they are first used, which is after the prompt of a chat.
+_HOSTILE: Final = f"[\x00-\x08\x0b-\x1f\x7f{_UNSEEN}]"
+_OBEYED: Final = "[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 
 
 def clean(text: str) -> str:
     """Replace every character that a terminal would obey, or a reader not see, by one to see."""
     if "\r" in text:
         text = text.replace("\r\n", "\n")
-    return _HOSTILE.sub(_visible, text)
+    return re.sub(_HOSTILE, _visible, text)
 
 
 def clean_line(text: str) -> str:
@@ -50,12 +50,14 @@ def harmless(text: str) -> str:
     """Replace only what a terminal obeys: for text that a program reads, and a person may later."""
     if "\r" in text:
         text = text.replace("\r\n", "\n")
-    return _OBEYED.sub(_visible, text)
+    return re.sub(_OBEYED, _visible, text)
 
 
 def clean_json(text: str) -> str:
     """Spell JSON without line breaks but `\\n` so that a reader sees every character of it."""
-    return _HOSTILE.sub(lambda match: json.dumps(match[0])[1:-1], text)
+    import json  # as late, for the same reason
+
+    return re.sub(_HOSTILE, lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def _visible(match: re.Match[str]) -> str:

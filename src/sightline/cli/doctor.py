@@ -171,7 +171,10 @@ def _ledger(settings: Settings, *, verify: bool) -> Finding:
             return Finding("ledger", "ok", f"none yet; it will be made at {path}")
         return Finding("ledger", "fail", f"cannot be made at {path}", "set SIGHTLINE_LEDGER", 2)
     try:
-        with Ledger(path, mode="read") as ledger, Progress("messages verified") as progress:
+        with (
+            Ledger(path, mode="read", attachments=settings.ledger.attachments) as ledger,
+            Progress("messages verified") as progress,
+        ):
             if verify:
                 ledger.verify(progress).raise_if_damaged()
     except SightlineError as error:

@@ -84,7 +84,7 @@ class Traces(msgspec.Struct, frozen=True):
 def traces_of(ledger: Ledger, session: Session) -> Traces:
     """Find everything that is kept of a session."""
     family = ledger.sessions.family(session.id)
-    entries = [entry for one in family for entry in ledger.messages(one.id)]
+    entries = [entry for one in family for entry in ledger.messages(one.id, whole=False)]
     words = [entry.message.text for entry in entries if entry.role == "user"]
     words += [text for one in family for text in ledger.groups.undone_prompts(one.id)]
     requests = wired = 0

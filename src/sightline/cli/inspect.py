@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sightline.cli.ledger_path import DB_HELP, ledger_path
+from sightline.cli.ledger_path import DB_HELP, attachments_url, ledger_path
 from sightline.cli.out import notice, say, write_page
 from sightline.context.ledger import Ledger
 from sightline.errors import InvalidInput, MissingExtra, Unreachable
@@ -83,7 +83,7 @@ def inspect(
 
     if output is not None and session is None:
         raise click.UsageError("--output is for --export")
-    with Ledger(ledger_path(db), mode="read") as ledger:
+    with Ledger(ledger_path(db), mode="read", attachments=attachments_url()) as ledger:
         loaded = load(None, os.environ, {})
         for line in loaded.refused:
             notice(line)

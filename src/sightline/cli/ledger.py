@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from sightline.cli.commands.lines import columns
-from sightline.cli.ledger_path import DB_HELP, ledger_path
+from sightline.cli.ledger_path import DB_HELP, attachments_url, ledger_path
 from sightline.cli.out import Progress, confirm, say, tell, write_json_lines
 from sightline.context.ledger import Ledger, SearchHit, Session, SessionOverview
 from sightline.context.ledger.address import address_of
@@ -40,7 +40,7 @@ _db: Final = click.option(
 
 
 def _open(db: Path | None, mode: Mode = "read") -> Ledger:
-    return Ledger(ledger_path(db), mode=mode)
+    return Ledger(ledger_path(db), mode=mode, attachments=attachments_url())
 
 
 def _open_existing(db: Path | None) -> Ledger:
@@ -244,7 +244,7 @@ def write_session(lines: Iterable[bytes], target: Path) -> int:
 )
 @click.argument("source", type=click.File("rb"), default="-")
 @_db
-@click.option("--name", default="", help="Call the new session so.")
+@click.option("--name", default="", help="The name of the new session.")
 def import_(source: Any, db: Path | None, name: str) -> None:
     """Bring an exported session in, as a new one; prints its number."""
     with _open(db, "write") as opened, Progress("lines read") as progress:
@@ -273,15 +273,20 @@ def backup(target: Path, db: Path | None) -> None:
 )
 @click.argument("source", type=click.Path(path_type=Path))
 @click.argument("target", type=click.Path(path_type=Path))
-def copy(source: Path, target: Path) -> None:
+@click.option(
+    "--attachments", metavar="URL", help="The copy's object store, if it is another than yours."
+)
+def copy(source: Path, target: Path, attachments: str | None) -> None:
     """Copy a ledger into another, and verify the copy.
 
     Each is a file or postgresql://user@host/database?tenant=name. Numbers and seals stay as they
-    are. A copy that ended too soon goes on where it was.
+    are. A copy that ended too soon goes on where it was. Attachments in an object store are copied
+    into another one, and shared in the same: what is forgotten in one copy is gone in both.
     """
+    url = attachments_url()
     with (
-        Ledger(expanded(source), mode="read") as original,
-        Ledger(expanded(target)) as copied,
+        Ledger(expanded(source), mode="read", attachments=url) as original,
+        Ledger(expanded(target), attachments=attachments or url) as copied,
     ):
         report = original.copy_into(copied)
         say(f"{copied.name}: {report.copied} copied, {report.there} there already")
@@ -374,7 +379,7 @@ def rename(db: Path | None, session: str, name: str) -> None:
     )
 )
 @click.argument("session")
-@click.option("--name", default="", help="Call the clone so.")
+@click.option("--name", default="", help="The name of the clone.")
 @click.pass_obj
 def clone(db: Path | None, session: str, name: str) -> None:
     """Copy a session; nothing done in one of the two touches the other."""

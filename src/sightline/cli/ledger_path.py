@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sightline.config import Settings
 
-__all__ = ["DB_HELP", "configured_path", "ledger_path"]
+__all__ = ["DB_HELP", "attachments_url", "configured_path", "ledger_path"]
 
 DB_HELP: Final = (
     "The ledger file. Default: $SIGHTLINE_LEDGER, else ledger.path of your settings, "
@@ -35,6 +36,13 @@ def ledger_path(db: Path | None) -> Path:
         return default_path()
     # The file of a directory has no say in this, so it is not read.
     return configured_path(load(None, os.environ, {}, project=None).settings)
+
+
+def attachments_url() -> str:
+    """Give the URL of the object store for attachments, by the user's own configuration."""
+    from sightline.config import load
+
+    return load(None, os.environ, {}, project=None).settings.ledger.attachments
 
 
 def configured_path(settings: Settings) -> Path:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import gc
+import errno
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
-from click.shell_completion import CompletionItem
 
 from sightline._distribution import __version__
 from sightline.cli.out import clean_logs, notice
 from sightline.errors import SightlineError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 EXIT_CODES: Final = {
     0: "ok",
@@ -26,8 +28,12 @@ EXIT_CODES: Final = {
     6: "does not fit the budget",
     7: "approval needed and nobody to ask",
     8: "ledger damaged",
+    9: "output not written: the disk is full, or fails",
     130: "interrupted",
 }
+
+# What a write fails with that found no room or no disk.
+UNWRITABLE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 # name → where its click command lives, and the line that `sightline --help` shows for it
 COMMANDS: Final = {
@@ -39,9 +45,9 @@ COMMANDS: Final = {
     "config": ("sightline.cli.config:config", "Show the settings, and where they come from."),
     "conform": ("sightline.cli.conform:conform", "Try a peer, clause by clause of the protocol."),
     "context": ("sightline.cli.context:context", "Show what was sent to a model, turn by turn."),
-    "demo": ("sightline.cli.demo:demo", "Show the demo app's state."),
+    "demo": ("sightline.cli.demo:demo", "Serve the demo app, or show its state."),
     "doctor": ("sightline.cli.doctor:doctor", "Check what works here, and say what to do."),
-    "gateway": ("sightline.cli.gateway:gateway", "See what an agent asks, and why it cost so."),
+    "gateway": ("sightline.cli.gateway:gateway", "See why an agent's prompt cache was missed."),
     "inspect": ("sightline.cli.inspect:inspect", "See exactly what the model saw, in a browser."),
     "invoke": ("sightline.cli.live:invoke", "Ask an app to do something."),
     "js": ("sightline.cli.js:js", "Print the provider for web pages, in JavaScript."),
@@ -81,6 +87,8 @@ class LazyGroup(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
         # From the table: a shell asks at every Tab, and need not wait for imports.
         found = [
             CompletionItem(name, help=COMMANDS[name][1])
@@ -115,7 +123,7 @@ def _exit_code_table() -> str:
 @click.version_option(__version__, prog_name="sightline")
 @click.pass_context
 def cli(context: click.Context) -> int | None:
-    """The context engine: what the app looks like now, what was said, what was planned.
+    """Let models see what your apps show now, act with your consent, and remember.
 
     Without a command it opens the chat.
     """
@@ -129,8 +137,6 @@ def cli(context: click.Context) -> int | None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit; the entry point of `sightline`."""
-    # What a start makes lives to the end: looking for garbage in it took a fifth of the time.
-    gc.set_threshold(50_000)
     _forget_relative_folders()
     if any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ):
         from sightline.cli.tracing import send_traces
@@ -161,15 +167,23 @@ def run(argv: Sequence[str] | None = None) -> int:
         _complain(_usage_message(error))
         return 2
     except ReaderLeft:
-        # Not an error; and the interpreter must not complain when it flushes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()  # not an error
         return 0
     except Exception as error:
         if os.environ.get("SIGHTLINE_DEBUG"):
             raise
+        if isinstance(error, OSError) and error.errno in UNWRITABLE and error.filename is None:
+            _forget_output()
+            _complain(f"the output could not be written: {error.strerror}")
+            return 9
         _complain(f"unexpected {type(error).__name__}: {error} (SIGHTLINE_DEBUG=1 shows where)")
         return 1
     return result if isinstance(result, int) else 0
+
+
+def _forget_output() -> None:
+    """Lead stdout nowhere: the interpreter must not complain when it flushes it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage_message(error: click.ClickException) -> str:

@@ -34,7 +34,7 @@ Examples:
 """
 )
 @click.argument("file", default="-")
-@click.option("--dialect", "name", required=True, help="Who is to read it: openai-chat, vllm, …")
+@click.option("--dialect", "name", required=True, help="Its endpoint: openai-chat, vllm, …")
 @click.option("--model", default="", help="A model id; by default one the endpoint is known for.")
 @click.option("--tools", metavar="FILE", help='Tool definitions: a list, or {"tools": […]}.')
 @click.option("--tail", metavar="FILE", help="Text to put behind the prompt, as its volatile tail.")

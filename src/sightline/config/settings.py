@@ -249,9 +249,13 @@ class ChatSettings(_Table, frozen=True, kw_only=True):
 
 
 class LedgerSettings(_Table, frozen=True, kw_only=True):
-    """Where conversations are kept; empty is the user's own ledger. `record` keeps receipts."""
+    """Where conversations are kept; empty is the user's own ledger. `record` keeps receipts.
+
+    `attachments` is the URL of an object store for large files; empty is in the ledger.
+    """
 
     path: str = ""
+    attachments: str = ""
     record: bool = True
 
 

@@ -264,8 +264,9 @@ def test_the_root_imports_none_of_the_large_packages() -> None:
 
 
 def test_the_prompt_waits_for_none_of_what_comes_behind_it() -> None:
-    behind = ["rich", "apsw", "websockets", "msgspec", "sightline.agent.host",
-              "sightline.context.ledger", "sightline.cli.commands.registry"]  # fmt: skip
+    behind = ["rich", "apsw", "websockets", "msgspec", "dataclasses", "json", "pathlib",
+              "sightline.agent.host", "sightline.context.ledger",
+              "sightline.cli.commands.registry"]  # fmt: skip
     code = (
         "import sys, sightline.cli.chat.main, sightline.cli.chat.terminal; "
         f"print([m for m in {behind} if m in sys.modules])"

@@ -23,7 +23,7 @@ async def test_its_own_demo_is_all_that_is_seen(
     monkeypatch.setenv("SLOP_PROVIDERS", str(tmp_path))
     other = Descriptor("desk", "Desk", Unix(str(tmp_path / "nobody.sock")), pid=os.getppid())
     with announced(other, tmp_path):
-        options = ChatOptions(demo=True, ledger=tmp_path / "work.db")
+        options = ChatOptions(demo=True, ledger=str(tmp_path / "work.db"))
         async with opened(options) as (host, _):
             with announced_app(tmp_path, LiveApp()):
                 [shown] = host.world.apps

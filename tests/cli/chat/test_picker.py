@@ -48,7 +48,7 @@ def test_every_word_must_fit() -> None:
 
 def test_there_must_be_something_to_choose(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        pick_session(tmp_path / "l.db")
+        pick_session(str(tmp_path / "l.db"))
 
 
 def test_choosing_needs_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:

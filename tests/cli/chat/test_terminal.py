@@ -14,7 +14,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from sightline.cli.chat.terminal import Terminal
+from sightline.cli.chat.terminal import _FRAME_S, Terminal
 
 OURS = re.compile(r"\x1b\[[0-9;]*m")  # the only sequences that we paint with
 
@@ -163,6 +163,27 @@ async def test_a_raw_sequence_on_the_input_line_is_nothing(sequence: str) -> Non
         screen.type(f"{sequence}hello\r")
         await until(lambda: bool(wrong or screen.driver.lines))
         assert (wrong, screen.driver.lines) == ([], ["hello"])
+
+
+async def test_what_changes_by_itself_is_drawn_together_and_a_key_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running() as screen:
+        await screen.terminal.shown.wait()
+        app, loop = screen.terminal._session.app, asyncio.get_running_loop()
+        drawings: list[float] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(app, "invalidate", lambda: drawings.append(loop.time()))
+            began = loop.time()
+            for _ in range(100):
+                screen.terminal.redraw()
+                await asyncio.sleep(0)
+        assert len(drawings) <= 2 + (loop.time() - began) / _FRAME_S
+        screen.terminal._frame_at = loop.time() + 3_600  # nothing else is drawn
+        drawn = app.render_counter
+        screen.type("x")
+        await until(lambda: app.render_counter > drawn)
+        assert screen.terminal._session.default_buffer.text == "x"
 
 
 async def test_what_is_typed_before_the_driver_is_there_is_not_lost() -> None:
@@ -327,7 +348,8 @@ async def test_commands_are_completed() -> None:
     async with running() as screen:
         buffer = screen.terminal._session.default_buffer
         screen.type("/con")
-        await until(lambda: buffer.complete_state is not None)  # they are offered while one types
+        # They are offered while one types.
+        await until(lambda: bool((state := buffer.complete_state) and state.completions))
         screen.type("\t")
         await until(lambda: buffer.text == "/context")
         screen.type("\r")

@@ -39,6 +39,7 @@ EXTRAS: Final = {
     ),
     "postgres": OptionalPackage(("psycopg",), "no ledger in PostgreSQL"),
     "nats": OptionalPackage(("nats",), "no apps on a broker"),
+    "attachments": OptionalPackage(("obstore",), "attachments are in the ledger itself"),
     "openai-agents": OptionalPackage(("agents",), "no adapter for the OpenAI Agents SDK"),
     "pydantic-ai": OptionalPackage(("pydantic_ai",), "no adapter for Pydantic AI"),
     "langchain": OptionalPackage(("langchain", "langgraph"), "no adapter for LangChain"),

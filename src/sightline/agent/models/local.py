@@ -46,10 +46,11 @@ OPENMP: Final = "libgomp.so.1"
 INSTALL_OPENMP: Final = "sudo apt-get install -y libgomp1 (Fedora: sudo dnf install -y libgomp)"
 # Tokens evaluated between two looks at whether anybody still waits: about a second's work.
 BATCH: Final = 128
-# Half of the cores. Its threads wait for each other at every step, so on a machine that is
-# busy with other things more of them are slower: 95 s with two, 27 s with one, for one prompt
-# on two cores with sixteen processes.
-THREADS: Final = max(1, (os.cpu_count() or 1) // 2)
+# Its threads wait for each other at every step. By OpenMP's default they spin meanwhile, and on a
+# machine that is busy with other things two take longer than one and twice its CPU; asleep they
+# take as long as one there, and half as long where nothing else runs.
+THREADS: Final = min(8, os.cpu_count() or 1)
+WAITING: Final = ("OMP_WAIT_POLICY", "passive")
 # Prompts of other conversations, kept to come back to.
 CACHE_MIB: Final = 256
 
@@ -88,10 +89,16 @@ def weights_of(model: str) -> Path:
 
 
 def _loads(library: str) -> bool:
+    """Load a library for good; it reads now how threads wait, and no program of the user's does."""
+    is_set = WAITING[0] in os.environ
+    os.environ.setdefault(*WAITING)
     try:
         ctypes.CDLL(library)
     except OSError:
         return False
+    finally:
+        if not is_set:
+            del os.environ[WAITING[0]]
     return True
 
 

@@ -8,6 +8,7 @@ nothing is said to a model by surprise.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import textwrap
 from collections import deque
@@ -67,6 +68,7 @@ _COMMAND_LINES: Final = 6
 _TICK_S: Final = 1.0
 _NANO: Final = 1_000_000_000
 _RECAP_LINES: Final = 40
+_GARBAGE: Final = 10_000
 _GO_ON: Final = (
     "{runs}. The user has said nothing: this is told because you may be waiting for it. `wait` on "
     "its node gives its output. Go on with what it was for."
@@ -520,6 +522,9 @@ async def on_screen(terminal: Terminal, options: ChatOptions) -> None:
             colors = "none"
         else:
             terminal.use_ground(ground)
+        # What is loaded stays. Of what comes, little is looked through at a time: keys wait for it.
+        gc.freeze()
+        gc.set_threshold(_GARBAGE)
         driver = ChatDriver(host, terminal, colors, await _status(host))
         watching = asyncio.create_task(_watch(host, driver))
         try:

@@ -9,11 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
@@ -32,15 +30,14 @@ _PICKER: Final = "sightline.cli.chat.picker"
 _PICK: Final = "?"
 
 
-@dataclass(frozen=True, slots=True)
-class ChatOptions:
+class ChatOptions(NamedTuple):
     """What the command line of `sightline chat` says."""
 
     model: str | None = None
     mode: str | None = None
     resume: str = ""
     latest: bool = False
-    ledger: Path | None = None
+    ledger: str | None = None
     connect: tuple[str, ...] = ()
     demo: bool = False
     yes: bool = False
@@ -69,7 +66,7 @@ Examples:
     help="Start the demo mail app and show it to the model, and nothing else.",
 )
 @click.option("--yes", is_flag=True, help="Without a terminal: approve what needs approval.")
-@click.option("--db", "ledger", type=click.Path(path_type=Path, dir_okay=False), help=DB_HELP)
+@click.option("--db", "ledger", type=click.Path(dir_okay=False), help=DB_HELP)
 def chat(
     *,
     model: str | None,
@@ -80,7 +77,7 @@ def chat(
     connect: tuple[str, ...],
     demo: bool,
     yes: bool,
-    ledger: Path | None,
+    ledger: str | None,
 ) -> int:
     """Talk to a model that sees your apps as they are now, and acts on them with your consent.
 

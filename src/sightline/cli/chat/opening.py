@@ -95,7 +95,7 @@ async def opened(options: ChatOptions) -> AsyncIterator[tuple[Host, tuple[str, .
 
 
 def _flags(options: ChatOptions) -> dict[str, object]:
-    path = None if options.ledger is None else str(options.ledger)
+    path = None if options.ledger is None else str(Path(options.ledger))
     return {
         "model": options.model,
         "mode": options.mode,

@@ -31,9 +31,9 @@ _ROWS: Final = 15
 _ASK: Final = "which session? "
 
 
-def pick_session(ledger: Path | None) -> str:
+def pick_session(ledger: str | None) -> str:
     """Have the user choose a session, those of this directory first; empty if they turn away."""
-    with Ledger(ledger_path(ledger)) as opened:
+    with Ledger(ledger_path(None if ledger is None else Path(ledger))) as opened:
         listed = opened.sessions.overview(project=str(Path.cwd()), limit=_MOST)
     listed = [one for one in listed if one.session.groups]
     if not listed:

@@ -21,7 +21,6 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Protocol, TypeVar
 
@@ -45,6 +44,7 @@ __all__ = ["CALLS", "Driver", "Question", "Terminal", "UserHistory"]
 _T = TypeVar("_T")
 PROMPT: Final = "> "
 _PAUSE_S: Final = 0.5  # who types the next key within it is still typing
+_FRAME_S: Final = 0.05  # what changes by itself is drawn so often at most; a key at once
 _ESCAPE_S: Final = 0.05  # an arrow key is one write; a person's Escape stands alone
 # ECMA-48, BEL; iTerm2's OSC 9 and rxvt's OSC 777, which other terminals took over.
 CALLS: Final = {
@@ -83,18 +83,20 @@ class Driver(Protocol):
         """Say what could follow: texts, how much they replace, what they are. In a thread."""
 
 
-@dataclass(slots=True)
 class Question:
     """A question that is open. `answers` maps what may be typed to what it means.
 
     Without `answers` it is a line that is asked for. `is_shown` once it is on the screen.
     """
 
-    text: str
-    answers: Mapping[str, str]
-    answer: asyncio.Future[str]
-    draft: str = ""
-    is_shown: bool = False
+    def __init__(
+        self, text: str, answers: Mapping[str, str], answer: asyncio.Future[str], draft: str
+    ) -> None:
+        self.text = text
+        self.answers = answers
+        self.answer = answer
+        self.draft = draft
+        self.is_shown = False
 
 
 class Terminal:
@@ -119,6 +121,8 @@ class Terminal:
         self._printer: asyncio.Task[None] | None = None
         self._waiting: list[str] = []
         self._ending: BaseException | None = None
+        self._frame: asyncio.TimerHandle | None = None
+        self._frame_at = -math.inf
         self._drawn: tuple[int, StyleAndTextTuples] = (-1, [])
         self._session: PromptSession[str] = PromptSession(
             message=self._message,
@@ -143,6 +147,8 @@ class Terminal:
         app = self._session.app
         app.after_render += lambda _: self._rendered()
         self._session.default_buffer.on_text_insert += lambda _: self._typed()
+        # Not behind whatever else there is to do: keys are what invalidates it, and `redraw`.
+        app.max_render_postpone_time = None
         app.ttimeoutlen = _ESCAPE_S
         app.timeoutlen = 0.3
 
@@ -209,8 +215,21 @@ class Terminal:
             await self._printer
 
     def redraw(self) -> None:
-        """Draw prompt, live text and status again soon."""
+        """Draw prompt, live text and status again soon, together with what else changes by then."""
+        if self._frame is None:
+            loop = asyncio.get_running_loop()
+            self._frame = loop.call_at(self._frame_at + _FRAME_S, self._draw_frame, loop)
+
+    def _draw_frame(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._frame, self._frame_at = None, loop.time()
         self._session.app.invalidate()
+
+    def _end_frame(self) -> None:
+        """Note that all is drawn, for whatever reason: what was to be drawn soon is there."""
+        self._frame_at = asyncio.get_running_loop().time()
+        if self._frame is not None:
+            self._frame.cancel()
+            self._frame = None
 
     async def ask(self, text: str, answers: Mapping[str, str]) -> str:
         """Ask a question and wait for the key of an answer; empty if the user turned away.
@@ -256,6 +275,7 @@ class Terminal:
 
     def _rendered(self) -> None:
         self.shown.set()
+        self._end_frame()
         if self._question is not None:
             self._question.is_shown = True
 
