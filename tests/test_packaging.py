@@ -27,7 +27,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from proof.install import PROGRAMS, extras, plan
-from proof.release import contents, licences
+from proof.release import by_hand, contents, licences
+from setup.readme import ReadmeHook, relative_links
 
 from sightline._distribution import NAME, __version__
 from support.share import WHOLE
@@ -107,6 +108,31 @@ def test_a_wheel_that_lacks_or_has_something_is_not_released(built: Path, tmp_pa
         "the metadata say Apache-2.0 AND BSD-3-Clause, "
         "what is there is under Apache-2.0, BSD-3-Clause, MIT"
     ]
+
+
+def test_a_readme_on_an_index_links_the_projects_host_and_what_is_there() -> None:
+    links = relative_links((ROOT / "README.md").read_text("utf-8"))
+    metadata = {"version": "1.2", "urls": {"Source": "https://host.example/we/it/"}}
+    ReadmeHook(str(ROOT), {}).update(metadata)
+    shown = metadata["readme"]["text"]  # type: ignore[index]
+    assert relative_links(shown) == []
+    found = re.findall(r"https://host\.example/we/it/(blob|raw)/v1\.2/([^)\"\s]+)", shown)
+    assert [path for _, path in found] == links
+    assert all((ROOT / path.partition("#")[0]).is_file() for path in links)
+    assert {Path(path).suffix for kind, path in found if kind == "raw"} == {".png", ".svg"}
+
+
+def test_without_an_address_links_stay_and_whoever_releases_is_told(built: Path) -> None:
+    [wheel] = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        [metadata] = [name for name in archive.namelist() if name.endswith("/METADATA")]
+        shown = archive.read(metadata).decode().partition("\n\n")[2]
+    readme = (ROOT / "README.md").read_text("utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    is_known = "Source" in project["urls"]
+    assert (shown.rstrip() == readme.rstrip()) is not is_known
+    told = f"without Source, {len(relative_links(readme))} links of the README lead nowhere"
+    assert (told in by_hand(Path("tools"), [])) is not is_known
 
 
 def test_a_wheel_that_is_built_again_is_the_same_and_needs_no_npm(built: Path) -> None:

@@ -135,6 +135,18 @@ def test_each_system_is_told_the_line_that_stands_in_the_readme(
     assert (code, lines[1:]) == (1, [told_by_the_readme()[system]])
 
 
+@pytest.mark.parametrize("program", ["node", "npm"])
+def test_where_the_machine_has_neither_node_nor_npm_those_of_a_wheel_run(
+    program: str, tmp_path: Path
+) -> None:
+    code = f"from setup.page import _run; _run({program!r}, '--version')"
+    env = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 @linux
 def test_an_unknown_system_is_told_by_what_others_call_it(tmp_path: Path) -> None:
     code, lines = Machine(tmp_path, {"libgomp.so.1", "git"}).look()
@@ -319,12 +331,16 @@ include = ["python"]
     assert (checkout / ".venv" / ".ready").exists()
 
 
-@pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_set_up_leaves_nothing(signal_: signal.Signals, checkout: Path) -> None:
+@pytest.mark.parametrize(
+    ("signal_", "slow"), [(signal.SIGINT, "weights"), (signal.SIGTERM, "chat")]
+)
+def test_an_interrupted_set_up_leaves_nothing(
+    signal_: signal.Signals, slow: str, checkout: Path
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/slow-1-py3-none-any.whl"
         lock = f"slow @ {address} --hash=sha256:{'0' * 64}\n"
-        (checkout / "requirements-chat.lock").write_text(lock)
+        (checkout / f"requirements-{slow}.lock").write_text(lock)
         making = make_environment(checkout)
         silent.settimeout(120)
         with silent.accept()[0]:  # it is downloading now, and would for ever

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Final
 
 __all__ = ["NAME", "__version__", "install", "installer"]
@@ -21,6 +20,8 @@ def install(extra: str) -> str:
 
 def installer() -> str:
     """Write what a command that installs into this environment begins with: whose tool made it."""
+    from pathlib import Path  # this module is loaded before the prompt of a chat
+
     home = Path(sys.prefix)
     if (home / "pipx_metadata.json").exists():
         return f"pipx runpip {home.name} install"

