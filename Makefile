@@ -75,12 +75,13 @@ docs: $(PUBLISH)           ## the documentation as a site, in dist/site
 release: $(DEV) $(PUBLISH) ## build and check a release, in dist; says what is left to do by hand
 	@$(BIN)/python -m proof.release $(VENV)/publish/bin
 
-lock: $(DEV)               ## renew the locks from pyproject.toml: of everything, of `make chat`, of `make docs`, of Bedrock
-	$(BIN)/pip install --quiet uv
+lock: $(DEV)               ## renew the locks from pyproject.toml: of everything, of `make chat`, of `make docs`, of Bedrock, of uv
+	$(BIN)/pip install --quiet --require-hashes -r requirements-uv.lock
 	$(COMPILE) --group dev --all-extras --output-file requirements.lock
 	$(COMPILE) --group build $(CHAT:%=--extra %) --constraints requirements.lock --output-file requirements-chat.lock
 	$(COMPILE:pyproject.toml=--group pyproject.toml:publish) --output-file requirements-publish.lock
 	$(COMPILE) --extra bedrock --constraints requirements.lock --output-file requirements-bedrock.lock
+	$(COMPILE:pyproject.toml=--group pyproject.toml:uv) --output-file requirements-uv.lock
 
 bare:                      ## both commands of the README on a bare Debian, as root and as a plain user: SUITE=trixie
 	@SUITE=$(SUITE) ROOT=$(ROOT) ONLY=$(ONLY) WHO=$(WHO) sh setup/bare.sh

@@ -11,7 +11,7 @@ uv() { VIRTUAL_ENV=$venv "$venv/bin/uv" "$@"; }
 
 rm -rf "$venv"
 "$python" -m venv "$venv"
-"$venv/bin/python" -m pip install -qq --disable-pip-version-check uv
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --require-hashes -r requirements-uv.lock
 "$venv/bin/python" - "$venv" <<'END'
 import pathlib, re, sys, tomllib
 

