@@ -19,7 +19,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is no failure: properties have no deadline.
-settings.register_profile("sightline", deadline=None, max_examples=100 if WHOLE else 8)
+settings.register_profile("sightline", deadline=None, max_examples=100 if WHOLE else 6)
 settings.load_profile("sightline")
 
 

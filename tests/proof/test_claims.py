@@ -17,7 +17,7 @@ from support.impostors import IDS, NAMES
 from support.malformed import MANY
 
 EVERY = claims()
-SCALE = 0.004
+SCALE = 0.003
 
 
 # `fleet` on a small scale is in tests/context/ledger/test_postgres_crash.py.

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import sys
-from pathlib import Path
 
 # Settings of whoever runs the tests: their agent, their vendors, their terminal, their language.
 _THEIRS = ("SIGHTLINE_", "SLOP_", "LC_", "XDG_")
@@ -34,13 +33,14 @@ def children() -> set[int]:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return set()  # the usual case, told without reading anything
-    found = set()
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            # The name, in brackets, may hold anything; the parent comes second behind it.
-            fields = path.read_bytes().rpartition(b")")[2].split()
-            if int(fields[1]) == os.getpid():
-                found.add(int(path.parent.name))
+    # Before and behind every test, so without an object for each process.
+    ours, found = str(os.getpid()).encode(), set()
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+                # The name, in brackets, may hold anything; the parent comes second behind it.
+                if file.read().rpartition(b")")[2].split(None, 2)[1] == ours:
+                    found.add(int(name))
     return found
 
 

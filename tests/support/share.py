@@ -1,4 +1,4 @@
-"""How many cases of a law are tried: a 60th, or all with `LAWS=whole`."""
+"""How many cases of a law are tried: a 90th, or all with `LAWS=whole`."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ WHOLE = os.environ.get("LAWS") == "whole"
 
 def share(cases: int) -> int:
     """So many of these cases as this run tries."""
-    return cases if WHOLE else cases // 60
+    return cases if WHOLE else cases // 90

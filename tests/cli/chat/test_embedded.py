@@ -45,10 +45,10 @@ def around(directory: Path, *lines: str, output: int) -> dict[str, str]:
 def test_a_pipe_is_answered_and_only_what_is_new_is_read(tmp_path: Path) -> None:
     """What `make chat` runs: two questions, and between them the app changes.
 
-    Its standing texts are read where laws are tried whole; else a third of so many words.
+    Its standing texts are read where laws are tried whole; else a quarter of so many words.
     """
     env = around(tmp_path, *[] if WHOLE else ['strategy = "short.py"'], output=6)
-    (tmp_path / "short.py").write_text(SHORT.replace('"Answer', '60 * "Answer'))
+    (tmp_path / "short.py").write_text(SHORT.replace('"Answer', '45 * "Answer'))
     lines = "How many are unread?\n/invoke desk/inbox/msg-104 archive\nAnd now?\n"
     chat = subprocess.run(
         [PROGRAM, "chat", "--demo"], input=lines, capture_output=True, text=True, timeout=600,
