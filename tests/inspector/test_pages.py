@@ -83,8 +83,15 @@ def test_every_import_of_every_module_is_in_the_map_and_every_address_is_served(
         name = address.removeprefix("./static/")
         found = static_file(name)
         assert found is not None, name
-        wanted = re.findall(r'from\s*"([@\w/.-]+)"', found[0].decode())
+        wanted = re.findall(r'(?:from\s*|import\()"([@\w/.-]+)"', found[0].decode())
         assert set(wanted) <= set(imports), name
+
+
+def test_the_page_is_told_of_all_modules_that_draw_the_list_and_of_none_that_can_wait() -> None:
+    early = set(re.findall(r'modulepreload" href="static/([^"]*)"', served_page()))
+    modules = {address.removeprefix("./static/") for address in import_map(served_page()).values()}
+    assert {"app/main.js", "app/turns.js", "app/list.js", "vendor/preact.mjs"} <= early
+    assert {"app/views.js", "app/picture.js", "vendor/diff.mjs"} <= modules - early
 
 
 @pytest.mark.parametrize(

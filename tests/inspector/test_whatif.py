@@ -132,7 +132,7 @@ def test_the_configured_strategy_is_offered_by_its_name_and_run_as_the_host_runs
     record(tmp_path, strategy=str(file))
     with reading(tmp_path, Settings(strategy=str(file))) as reader:
         assert {"support.py", "sightline", "classic", "minimal"} <= set(
-            reader.sessions()["strategies"]
+            reader.choices()["strategies"]
         )
         sent = reader.request(1, 4, 1)
         again = what_if(reader)

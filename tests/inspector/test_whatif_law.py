@@ -209,7 +209,7 @@ def test_a_model_of_an_endpoint_in_the_settings_can_be_wished_for(tmp_path: Path
     record(tmp_path, {})
     with Ledger(tmp_path / "work.db", mode="read") as ledger:
         reader = RecordReader(ledger, Settings(endpoints=OWN))
-        assert {"own", "other", "openai-chat"} <= set(reader.sessions()["models"])
+        assert {"own", "other", "openai-chat"} <= set(reader.choices()["models"])
         sent = reader.request(1, 5, 1)
         own = what_if(reader, (5, 1), model="own:gpt-5.5")
         assert own["model"] == "own:gpt-5.5"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import re
 from array import array
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -39,6 +40,7 @@ TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+_IMPORT: Final = re.compile(r'\bfrom\s*"([^"]+)"')
 _HERE: Final = "\0"
 _BATCH: Final = 500
 _ENDS: Final = ("},", "\\n")  # of an object, of a line of text, as JSON writes them
@@ -84,14 +86,30 @@ def importmap_hash() -> str:
     return f"sha256-{base64.b64encode(digest).decode()}"
 
 
+@cache
+def _needed(name: str) -> tuple[str, ...]:
+    """List the modules without which one does not run, itself first, by what they import."""
+    needed = {name: None}
+    for one in (waiting := [name]):
+        imports = _IMPORT.findall(_read(_modules()[one]).decode())
+        waiting.extend(other for other in imports if other not in needed)
+        needed.update(dict.fromkeys(imports))
+    return tuple(needed)
+
+
 def served_page() -> str:
-    """Write the page whose files this server has; its modules come at once, not one by one."""
-    early = (f'<link rel="modulepreload" href="static/{file}">' for file in _modules().values())
+    """Write the page whose files this server has.
+
+    What asks for the first rows runs first; the modules that draw them come at once, not
+    one by one, and those of the views when the page asks for them.
+    """
+    files = (_modules()[name] for name in _needed("app/main"))
+    early = (f'<link rel="modulepreload" href="static/{file}">' for file in files)
     return _page(
-        head='<link rel="stylesheet" href="static/style.css">'
-        '<link rel="icon" href="static/icon.svg">'
-        '<link rel="preload" as="fetch" crossorigin href="api/sessions">'
-        f'<script type="importmap">{_served_map()}</script>{"".join(early)}',
+        head=f'<script type="importmap">{_served_map()}</script>'
+        '<script type="module" async fetchpriority="high" src="static/app/first.js"></script>'
+        '<link rel="stylesheet" href="static/style.css">'
+        f'{"".join(early)}<link rel="icon" href="static/icon.svg">',
         foot='<script type="module" src="static/app/main.js"></script>',
         title="Sightline inspector",
     )

@@ -141,9 +141,12 @@ class RecordReader:
         }
 
     def sessions(self) -> dict[str, Any]:
-        """List sessions, and what a what-if can choose from."""
+        """List sessions."""
+        return {"sessions": self._records.sessions()}
+
+    def choices(self) -> dict[str, Any]:
+        """List what a what-if can choose from."""
         return {
-            "sessions": self._records.sessions(),
             "strategies": sorted(self._strategies),
             "models": list(dict.fromkeys((*self._settings.endpoints, *endpoints()))),
         }
@@ -365,8 +368,7 @@ class RecordReader:
         ledger = self.ledger(session)
         turns = self.turns(session)
         export = Export()
-        about = {**self.sessions(), "sessions": chosen, "models": endpoints()}
-        export.add("/api/sessions", {**about, "allow_invoke": False})
+        export.add("/api/sessions", {"sessions": chosen, "allow_invoke": False})
         index = {**self.index(session, ""), "rows": turns["turns"]}
         export.add(f"{root}/turns", index)
         export.add(f"{root}/overview", self.overview(session))

@@ -1,6 +1,7 @@
 // Answers of the server, by address. An exported page has them inside and asks nobody.
 import { signal, useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { early } from "app/first";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 // The page is served in a room of its own: addresses are said from its root, and asked from here.
 const here = (path) => `.${path}`;
@@ -42,7 +43,7 @@ export const get = async (path) => {
     if (answer) return answer;
     throw new Error("not part of this export");
   }
-  const response = await fetch(here(path), { credentials: "same-origin" });
+  const response = await (early(path) ?? fetch(here(path), { credentials: "same-origin" }));
   if (!response.ok) throw await problem(response);
   return response.json();
 };
@@ -80,7 +81,8 @@ export const useAnswer = (path, fresh = "") => {
   const answer = useSignal(NONE);
   const tries = useSignal(0);
   const last = useRef({ path: "", coming: Promise.resolve(/** @type {any} */ (null)) });
-  useEffect(() => {
+  // Not after the next frame: what is asked for at once is there sooner.
+  useLayoutEffect(() => {
     if (!path || fresh === null) return undefined;
     let wanted = true;
     const show = (data, error) => {

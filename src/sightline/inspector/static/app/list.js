@@ -40,6 +40,8 @@ export const VirtualList = ({
 }) => {
   const box = useRef(/** @type {any} */ (null));
   const view = useSignal({ top: 0, size: 600 });
+  const { size } = view.value;
+  const isBegun = useRef(false);
   const look = () => {
     if (!box.current) return; // an observer may still speak after the list is gone
     const { scrollTop, clientHeight } = box.current;
@@ -59,11 +61,16 @@ export const VirtualList = ({
     else if (at + height > scrollTop + clientHeight)
       box.current.scrollTop = at + height - clientHeight;
     if (box.current.scrollTop !== scrollTop) look(); // the event of it comes a frame later
-  }, [selected, selected < count, view.value.size]);
-  const first = Math.max(0, Math.min(count - 1, Math.floor(view.value.top / height)) - MARGIN);
-  const last = Math.min(count, Math.ceil((view.value.top + view.value.size) / height) + MARGIN);
+  }, [selected, selected < count, size]);
+  // Where it is not scrolled to yet, draw what will be seen, not the beginning before it.
+  const top = isBegun.current ? view.value.top : Math.max(0, (selected + 1) * height - size);
+  useLayoutEffect(() => {
+    isBegun.current = count > 0;
+  }, [count > 0]);
+  const first = Math.max(0, Math.min(count - 1, Math.floor(top / height)) - MARGIN);
+  const last = Math.min(count, Math.ceil((top + size) / height) + MARGIN);
   useEffect(() => seen?.(first, last));
-  const screen = Math.max(1, Math.floor(view.value.size / height) - 1);
+  const screen = Math.max(1, Math.floor(size / height) - 1);
   const press = (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || count === 0) return;
     const to = (index) => onSelect(Math.max(0, Math.min(count - 1, index)));

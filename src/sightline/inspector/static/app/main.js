@@ -1,40 +1,14 @@
-// The page: sessions above, turns on the left, one of the views on the right.
+// The page: sessions above, turns on the left; on the right one of the views, brought after them.
 
 import { signal } from "@preact/signals";
 import { isExport, listen, news, useAnswer } from "app/api";
-import { ChangesView } from "app/changes";
-import { Conversation } from "app/conversation";
-import { Dialog } from "app/dialog";
-import { TurnHeader } from "app/header";
 import { html } from "app/html";
-import { LedgerView } from "app/ledger";
 import { Empty, Pending } from "app/notice";
-import { AgentWhatIf } from "app/otherwise";
-import { Palette } from "app/palette";
-import { Picture } from "app/picture";
-import { PromptView } from "app/prompt";
-import { address, go, route, VIEWS } from "app/route";
-import { SearchDialog } from "app/search";
-import { TraceView } from "app/trace";
-import { StateView } from "app/tree";
+import { address, go, route, TITLES, VIEWS } from "app/route";
 import { CHIPS, Filter, Overview, TurnList, useTurns } from "app/turns";
-import { UnseenView } from "app/unseen";
-import { WhatIf } from "app/whatif";
 import { render } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 
-const TITLES = {
-  picture: "Picture",
-  conversation: "Conversation",
-  changes: "Changes",
-  prompt: "Prompt",
-  state: "State",
-  unseen: "Not seen",
-  trace: "Trace",
-  whatif: "What if",
-  ledger: "Ledger",
-};
-const ASKING = ["ledger", "state", "unseen", "conversation"]; // views that ask for what they show
 const follow = signal(false);
 
 const help = signal(false);
@@ -42,18 +16,16 @@ const palette = signal(false);
 const IS_MAC = /^Mac|^iP/.test(navigator.platform);
 const PALETTE_KEYS = IS_MAC ? "⌘K" : "Ctrl+K";
 
-const Help = ({
-  actions,
-}) => html`<${Dialog} label="Keyboard" onClose=${() => (help.value = false)}>
-  <h2>Keyboard</h2>
-  <dl>
-    <dt><kbd>${PALETTE_KEYS}</kbd></dt><dd>anything, by a few letters</dd>
-    ${actions
-      .filter(({ keys }) => keys)
-      .map(({ keys, name }) => html`<dt key=${keys}><kbd>${keys}</kbd></dt><dd>${name}</dd>`)}
-  </dl>
-  <button type="button" autofocus onClick=${() => (help.value = false)}>Close</button>
-<//>`;
+// The views come after the first rows, all at once: a server that stops takes none of them away.
+const views = signal({
+  parts: /** @type {any} */ (null),
+  error: /** @type {string | null} */ (null),
+});
+const bringViews = () =>
+  import("app/views").then(
+    (parts) => (views.value = { parts, error: null }),
+    (error) => (views.value = { parts: null, error: error.message }),
+  );
 
 const Tabs = () => html`<nav aria-label="Views"><ul class="tabs">
   ${VIEWS.map(
@@ -61,48 +33,6 @@ const Tabs = () => html`<nav aria-label="Views"><ul class="tabs">
     aria-current=${route.value.view === view ? "page" : undefined}>${TITLES[view]}</a></li>`,
   )}
 </ul></nav>`;
-
-const Requests = ({ turn }) =>
-  turn.requests > 1 &&
-  html`<nav aria-label="Requests of the turn"><ul class="tabs small">
-  ${Array.from({ length: turn.requests }, (_, at) => at + 1).map(
-    (n) => html`<li key=${n}><a href=${address({ request: n })}
-    aria-current=${route.value.request === n ? "page" : undefined}>request ${n}</a></li>`,
-  )}
-</ul></nav>`;
-
-const View = ({ turn, requests, about, agent, fresh }) => {
-  const { session, request, view } = route.value;
-  const path = turn?.requests ? `/api/sessions/${session}/turns/${turn.turn}/${request}` : null;
-  const own = ASKING.includes(view);
-  const answer = useAnswer(own ? null : path, fresh);
-  const { data } = answer;
-  const key = `${session}.${turn?.turn}.${request}`;
-  if (view === "ledger") return html`<${LedgerView} fresh=${fresh} />`;
-  if (!turn)
-    return html`<${Empty} title="No turn is chosen">Choose one in the list; a session without any
-      ${" "}is begun with <code>sightline chat</code>.<//>`;
-  if (view === "conversation")
-    return html`<${Conversation} key=${key} session=${session} turn=${turn} fresh=${fresh} />`;
-  if (!path)
-    return html`<${Empty} title="No request of this turn was recorded">The wire journal has none of
-      ${" "}it, or has forgotten it. <a href=${address({ view: "conversation", options: {} })}>What
-      ${" "}was said</a> is in the ledger.<//>`;
-  if (view === "state")
-    return html`<${StateView} key=${key} allowInvoke=${about.allow_invoke} fresh=${fresh} />`;
-  if (view === "unseen") return html`<${UnseenView} key=${key} fresh=${fresh} />`;
-  if (!data) return html`<${Pending} answer=${answer} what=${`request ${turn.turn}.${request}`} />`;
-  if (data.note && view !== "trace")
-    return html`<section aria-label=${TITLES[view]}><${Empty} title=${data.note} /></section>`;
-  if (view === "prompt")
-    return html`<${PromptView} key=${key} data=${data} requests=${requests} />`;
-  if (view === "changes") return html`<${ChangesView} key=${key} data=${data} />`;
-  if (view === "trace")
-    return html`<${TraceView} key=${key} trace=${data.trace} note=${data.note} />`;
-  if (view === "whatif" && agent) return html`<${AgentWhatIf} key=${key} />`;
-  if (view === "whatif") return html`<${WhatIf} key=${key} data=${data} choices=${about} />`;
-  return html`<${Picture} key=${key} data=${data} />`;
-};
 
 const exportOf = (session) => `./export/${session}.html`;
 
@@ -200,16 +130,6 @@ const useKeys = (actions) =>
     return () => removeEventListener("keydown", press);
   });
 
-const Overlays = ({ actions, sessions }) => html`<div>
-  ${help.value && html`<${Help} actions=${actions} />`}
-  ${route.value.find !== null && html`<${SearchDialog} />`}
-  ${
-    palette.value &&
-    html`<${Palette} commands=${[...actions, ...openings(sessions)]}
-      onClose=${() => (palette.value = false)} />`
-  }
-</div>`;
-
 const Coming = ({ turn, list }) =>
   list.rows.get(turn) === null
     ? html`<${Empty} title=${`There is no turn ${turn}`}>Choose one in the list.<//>`
@@ -240,6 +160,10 @@ const Session = ({ about, agent }) => {
   useEffect(() => {
     if (data && turn !== null) list.want([turn]);
   }, [data, turn]);
+  const isAnswered = Boolean(data || list.answer.error);
+  useEffect(() => {
+    if (isAnswered && !views.value.parts) bringViews();
+  }, [isAnswered]);
   const current = list.rows.get(turn);
   useEffect(() => {
     if (follow.value && current?.requests > route.value.request)
@@ -254,6 +178,9 @@ const Session = ({ about, agent }) => {
   // A turn that has ended stays as it is; the ledger does not.
   const changes = view === "ledger" || current?.status === "running";
   const isComing = !current && data && turn !== null && view !== "ledger";
+  const { parts, error } = views.value;
+  const shows = parts && current && view !== "ledger"; // a turn, not the whole session
+  const commands = () => [...actions, ...openings(about.sessions)];
   return html`<main>
     <aside aria-label="Turns of the session">
       <${Overview} session=${session} fresh=${summed.current} />
@@ -267,21 +194,23 @@ const Session = ({ about, agent }) => {
         html`<p class="quiet">A session of another agent's: ${agent}. It can be looked at, and not
           ${" "}gone on with. Each of its requests is a turn here.</p>`
       }
-      ${
-        current &&
-        view !== "ledger" &&
-        html`<${TurnHeader} turn=${current} fresh=${changes ? fresh : 0} />`
-      }
+      ${shows && html`<${parts.TurnHeader} turn=${current} fresh=${changes ? fresh : 0} />`}
       <${Tabs} />
-      ${current && view !== "ledger" && html`<${Requests} turn=${current} />`}
+      ${shows && html`<${parts.Requests} turn=${current} />`}
       ${
         isComing
           ? html`<${Coming} turn=${turn} list=${list} />`
-          : html`<${View} turn=${current} requests=${list.requests} about=${about} agent=${agent}
-            fresh=${changes ? fresh : ""} />`
+          : parts
+            ? html`<${parts.View} turn=${current} requests=${list.requests} about=${about}
+                agent=${agent} fresh=${changes ? fresh : ""} />`
+            : html`<${Pending} answer=${{ error, retry: bringViews }} what="the views" />`
       }
     </div>
-    <${Overlays} actions=${actions} sessions=${about.sessions} />
+    ${
+      parts &&
+      html`<${parts.Overlays} help=${help} palette=${palette} paletteKeys=${PALETTE_KEYS}
+        actions=${actions} commands=${commands} />`
+    }
   </main>`;
 };
 
@@ -296,7 +225,7 @@ const Page = () => {
   const agent = data?.sessions.find((item) => item.id === session)?.agent;
   const knowsWhich = session !== null || data?.sessions.length === 0;
   useEffect(() => (knowsWhich ? listen(session) : undefined), [session, knowsWhich]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (data && route.value.session === null && data.sessions.length)
       go({ session: data.sessions[0].id }, { replace: true });
   }, [data]);

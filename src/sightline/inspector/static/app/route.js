@@ -2,17 +2,19 @@
 // `filter` and `find` stay while one goes from turn to turn; the other options are a view's own.
 import { signal } from "@preact/signals";
 
-export const VIEWS = [
-  "picture",
-  "conversation",
-  "changes",
-  "prompt",
-  "state",
-  "unseen",
-  "trace",
-  "whatif",
-  "ledger",
-];
+/** The views, as they are called on the page. */
+export const TITLES = {
+  picture: "Picture",
+  conversation: "Conversation",
+  changes: "Changes",
+  prompt: "Prompt",
+  state: "State",
+  unseen: "Not seen",
+  trace: "Trace",
+  whatif: "What if",
+  ledger: "Ledger",
+};
+export const VIEWS = Object.keys(TITLES);
 
 const parse = (hash) => {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");

@@ -1,9 +1,9 @@
 // The same turn, or all of them, under other rules: computed by the server as the host does it.
 import { useSignal } from "@preact/signals";
-import { isExport, post } from "app/api";
+import { isExport, post, useAnswer } from "app/api";
 import { count, dollars, html } from "app/html";
 import { colourOf } from "app/map";
-import { Empty, Problem } from "app/notice";
+import { Empty, Pending, Problem } from "app/notice";
 import { Picture } from "app/picture";
 import { DriftNote } from "app/prompt";
 import { route, setOption } from "app/route";
@@ -131,7 +131,7 @@ const All = ({ data }) => html`<div>
   <${Configuration} text=${data.config} />
 </div>`;
 
-export const WhatIf = ({ data, choices }) => {
+export const WhatIf = ({ data }) => {
   const { session, turn, request, options } = route.value;
   const wishes = wishesOf(options);
   const all = options.over === "all turns";
@@ -139,17 +139,20 @@ export const WhatIf = ({ data, choices }) => {
   const path = all ? `${root}/whatif` : `${root}/turns/${turn}/${request}/whatif`;
   const asks = !isNothing(wishes) && !isExport;
   const outcome = useOutcome(asks ? path : null, wishes);
+  const choices = useAnswer(isExport ? null : "/api/choices");
+  if (isExport)
+    return html`<section aria-label="What if">
+      <${Empty} title="An export cannot compute">Open the session in the inspector:
+        ${" "}<code>sightline inspect</code>.<//></section>`;
   return html`<section aria-label="What if">
     ${
-      isExport
-        ? html`<${Empty} title="An export cannot compute">Open the session in the inspector:
-          ${" "}<code>sightline inspect</code>.<//>`
-        : html`<${Controls} data=${data} choices=${choices} />`
+      choices.data
+        ? html`<${Controls} data=${data} choices=${choices.data} />`
+        : html`<${Pending} answer=${choices} what="the rules" />`
     }
     ${outcome.error && html`<${Problem} error=${outcome.error} />`}
     ${asks && !outcome.body && html`<p class="notice waiting quiet" role="status">Computing…</p>`}
     ${
-      !isExport &&
       isNothing(wishes) &&
       html`<${Empty} title="Change a rule: see what it does">Nothing is sent; the turn is composed
         ${" "}again, as the host does it.<//>`
