@@ -58,6 +58,21 @@ async def test_a_number_that_no_row_has_is_not_there(reader: RecordReader, numbe
             assert (answer.status_code, list(answer.json())) == (404, ["error"]), path[:60]
 
 
+async def test_a_browser_keeps_the_pages_files_and_nothing_that_was_said(
+    reader: RecordReader,
+) -> None:
+    async with browsing(reader) as client:
+        for path in ("/", "/api/sessions", "/api/sessions/1/turns", "/static/app/none.js"):
+            assert (await client.get(path)).headers["cache-control"] == "no-store", path
+        kept = (await client.get("/static/app/main.js")).headers["cache-control"]
+        assert {"private", "immutable"} <= set(kept.split(", "))
+
+
+async def test_the_page_is_told_which_session_it_will_open(reader: RecordReader) -> None:
+    async with browsing(reader) as client:
+        assert '<meta name="newest-session" content="1">' in (await client.get("/")).text
+
+
 @pytest.mark.parametrize("numbers", ["", "x", "1,,2", "1" * 5000, ",".join(["1"] * 500), "-1"])
 async def test_rows_are_asked_for_by_a_few_numbers(reader: RecordReader, numbers: str) -> None:
     async with browsing(reader) as client:

@@ -97,16 +97,17 @@ def _needed(name: str) -> tuple[str, ...]:
     return tuple(needed)
 
 
-def served_page() -> str:
-    """Write the page whose files this server has.
+def served_page(newest: int | None = None) -> str:
+    """Write the page whose files this server has; `newest` is the session that it will open.
 
     What asks for the first rows runs first; the modules that draw them come at once, not
     one by one, and those of the views when the page asks for them.
     """
     files = (_modules()[name] for name in _needed("app/main"))
     early = (f'<link rel="modulepreload" href="static/{file}">' for file in files)
+    hint = "" if newest is None else f'<meta name="newest-session" content="{newest}">'
     return _page(
-        head=f'<script type="importmap">{_served_map()}</script>'
+        head=f'{hint}<script type="importmap">{_served_map()}</script>'
         '<script type="module" async fetchpriority="high" src="static/app/first.js"></script>'
         '<link rel="stylesheet" href="static/style.css">'
         f'{"".join(early)}<link rel="icon" href="static/icon.svg">',

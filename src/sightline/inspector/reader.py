@@ -140,6 +140,11 @@ class RecordReader:
             "open": self._records.under_way(session),
         }
 
+    def newest(self) -> int | None:
+        """Tell which session is the most recent one, if there is any."""
+        recent = self._ledger.sessions.recent(limit=1)
+        return recent[0].id if recent else None
+
     def sessions(self) -> dict[str, Any]:
         """List sessions."""
         return {"sessions": self._records.sessions()}

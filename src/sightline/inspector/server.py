@@ -39,6 +39,8 @@ MAX_BODY_BYTES: Final = 1024 * 1024
 MOST_EXPORTS: Final = 2
 POLL_S: Final = 0.5
 HEARTBEAT_POLLS: Final = 30
+# The room is another one at every launch: what is in it as a file never changes.
+STATIC_CACHE: Final = "private, max-age=86400, immutable"
 _log = telemetry.logger(__name__)
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -52,6 +54,7 @@ class Answers(Protocol):
         """Return a number that is another one whenever something new can be read."""
 
     def news(self, session: int) -> dict[str, Any]: ...
+    def newest(self) -> int | None: ...
     def sessions(self) -> dict[str, Any]: ...
     def choices(self) -> dict[str, Any]: ...
     def index(self, session: int, text: str) -> dict[str, Any]: ...
@@ -158,6 +161,12 @@ def inspector_app(
 
         return answer
 
+    async def page(_: Request) -> Response:
+        newest = None
+        with suppress(SightlineError):  # the page says itself what is wrong with the ledger
+            newest = await lanes.looks.run(answers.newest)
+        return Response(served_page(newest), media_type="text/html")
+
     async def export(request: Request) -> Response:
         session = number(request, "session")
         if len(exports) >= MOST_EXPORTS:
@@ -233,7 +242,7 @@ def inspector_app(
     request_path = f"{session_path}/turns/{{turn:row}}/{{request:row}}"
     app_path = f"{request_path}/state/{{app:row}}"
     routes = [
-        Route("/", _page),
+        Route("/", page),
         Route("/static/{name:path}", _static),
         Route(LIVE, tell_health),
         Route(READY, tell_health),
@@ -418,15 +427,13 @@ class _Guard:
 
         async def sealed(message: Any) -> None:
             if message["type"] == "http.response.start":
-                more = [(k.lower().encode(), v.encode()) for k, v in extra.items()]
+                said = {name for name, _ in message["headers"]}
+                lines = ((k.lower().encode(), v.encode()) for k, v in extra.items())
+                more = [(name, value) for name, value in lines if name not in said]
                 message = {**message, "headers": [*message["headers"], *more]}
             await send(message)
 
         return sealed
-
-
-async def _page(_: Request) -> Response:
-    return Response(served_page(), media_type="text/html")
 
 
 async def _static(request: Request) -> Response:
@@ -434,7 +441,7 @@ async def _static(request: Request) -> Response:
     if found is None:
         return _json({"error": "no such file"}, 404)
     content, kind = found
-    return Response(content, media_type=kind)
+    return Response(content, media_type=kind, headers={"Cache-Control": STATIC_CACHE})
 
 
 async def _news(

@@ -13,25 +13,13 @@ export const early = (path) => {
   return coming;
 };
 
-const ask = (path) => fetch(`.${path}`, { credentials: "same-origin" });
-
-const askTurns = (session) => {
-  const path = `/api/sessions/${session}/turns`;
-  keep(path, ask(path));
-};
-
-// The turns of the newest session are asked for before anybody else knows which one that is.
-const askBoth = async () => {
-  const response = await ask("/api/sessions");
-  const [first] = response.ok ? (await response.clone().json()).sessions : [];
-  if (first) askTurns(first.id);
-  return response;
-};
+const ask = (path) => keep(path, fetch(`.${path}`, { credentials: "same-origin" }));
 
 if (!document.getElementById("recorded")) {
   const [place, query] = location.hash.split("?");
-  const session = /^#\/s\/(\d+)/.exec(place)?.[1];
-  const isFiltered = new URLSearchParams(query).has("filter");
-  keep("/api/sessions", session ? ask("/api/sessions") : askBoth());
-  if (session && !isFiltered) askTurns(session);
+  /** @type {HTMLMetaElement | null} */
+  const newest = document.querySelector("meta[name=newest-session]");
+  const session = /^#\/s\/(\d+)/.exec(place)?.[1] ?? newest?.content;
+  ask("/api/sessions");
+  if (session && !new URLSearchParams(query).has("filter")) ask(`/api/sessions/${session}/turns`);
 }
