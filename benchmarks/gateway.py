@@ -19,7 +19,7 @@ from sightline.context.dialects.missed import Loss
 from sightline.context.dialects.usage import Usage
 from sightline.gateway.bodies import RequestBody, read_body
 from sightline.gateway.losses import compare, verdict
-from sightline.gateway.observer import lifetime_of
+from sightline.gateway.observer import lifetime_of, profile_of
 
 WAS = Usage(100_000, 10, 90_000, 10_000)
 LIFETIME_S = 300.0  # where a request does not say it
@@ -39,7 +39,7 @@ def judge(case: Case, *, read: int | None = None) -> Loss | None:
         usage=Usage(WAS.input_tokens + 1_000, 10, read),
         now=now,
         idle_s=case.idle_s,
-        lifetime_s=lifetime_of(case.layout, json.dumps(case.now).encode()) or LIFETIME_S,
+        lifetime_s=lifetime_of(now, profile_of(now)) or LIFETIME_S,
         extra_price=PRICE,
     )
 

@@ -51,15 +51,28 @@ MARKS: Final = frozenset({"cache_control", "prompt_cache_breakpoint", "cachePoin
 # The vendors' words for what a unit can be.
 REASONING: Final = frozenset({"thinking", "redacted_thinking", "reasoning", "thought"})
 IMAGES: Final = frozenset({"image", "input_image", "image_url", "inlineData", "inline_data"})
-RESULTS: Final = frozenset({"tool_result", "function_call_output", "functionResponse"})
-CALLS: Final = frozenset({"tool_use", "function_call", "function", "functionCall"})
+RESULTS: Final = frozenset(
+    {
+        "tool_result", "mcp_tool_result", "web_search_tool_result", "web_fetch_tool_result",
+        "function_call_output", "custom_tool_call_output", "local_shell_call_output",
+        "shell_call_output", "apply_patch_call_output", "tool_search_output", "functionResponse",
+    }
+)  # fmt: skip
+CALLS: Final = frozenset(
+    {
+        "tool_use", "server_tool_use", "mcp_tool_use", "function_call", "custom_tool_call",
+        "local_shell_call", "shell_call", "apply_patch_call", "mcp_call", "function", "custom",
+        "functionCall",
+    }
+)  # fmt: skip
 
 
 class Unit(msgspec.Struct, frozen=True):
     """One part of a request, wherever it stood.
 
     `kind` is the vendor's word for it (`text`, `tool_use`, `image`), `text` what a person would
-    read of it, `size` its weight in bytes, `call` the id of the call that it is or answers.
+    read of it, `size` its weight in bytes, `call` the id of the call that it is or answers, `ttl`
+    how long its mark asks to be kept.
     """
 
     digest: bytes
@@ -70,6 +83,7 @@ class Unit(msgspec.Struct, frozen=True):
     size: int = 0
     marked: bool = False
     call: str = ""
+    ttl: str = ""
 
 
 class RequestBody(msgspec.Struct, frozen=True):
@@ -152,16 +166,25 @@ Fields: TypeAlias = Mapping[str, msgspec.Raw]
 
 
 def _anthropic(fields: Fields, _: str) -> RequestBody:
+    messages = _units(fields, "messages", message_units)
+    # Anthropic, "Prompt caching": a mark of the whole request is one of its last block.
+    if messages and (mark := _value(fields.get("cache_control", _NULL))) is not None:
+        path, last = messages[-1]
+        messages[-1] = (
+            path,
+            msgspec.structs.replace(last, marked=True, ttl=_ttl({"cache_control": mark})),
+        )
     return _body(
         "anthropic",
         fields,
         settings=("tool_choice", "thinking", "output_config", "speed", "output_format"),
         tools=_units(fields, "tools", _loaded_tool),
         system=_system(fields.get("system")),
-        messages=_units(fields, "messages", message_units),
+        messages=messages,
     )
 
 
+_NULL: Final = msgspec.Raw(b"null")
 _OPENAI: Final = (
     "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "service_tier",
     "parallel_tool_calls", "truncation", "safety_identifier",
@@ -189,14 +212,21 @@ def _responses(fields: Fields, _: str) -> RequestBody:
 
 
 def _chat(fields: Fields, _: str) -> RequestBody:
+    messages = _units(fields, "messages", message_units)
+    # What instructs before anybody speaks is what other APIs have a field for.
+    first = next((i for i, (_, one) in enumerate(messages) if one.role not in _INSTRUCTING), None)
+    first = len(messages) if first is None else first
     return _body(
         "openai-chat",
         fields,
         settings=("tool_choice", "reasoning_effort", "response_format", "verbosity", *_OPENAI),
         tools=_units(fields, "tools", _tool),
-        system=[],
-        messages=_units(fields, "messages", message_units),
+        system=messages[:first],
+        messages=messages[first:],
     )
+
+
+_INSTRUCTING: Final = frozenset({"system", "developer"})
 
 
 def _gemini(fields: Fields, path: str) -> RequestBody:
@@ -287,9 +317,25 @@ def _system(raw: msgspec.Raw | None) -> Placed:
 @lru_cache(KEPT_UNITS)
 def _tool(data: bytes) -> tuple[Unit, ...]:
     value = _values.decode(data)
-    function = value.get("function", value) if isinstance(value, Mapping) else {}
-    name = function.get("name") or function.get("type") or ""
-    return (_unit("tool", "", value, name=str(name), text=str(function.get("description", ""))),)
+    if isinstance(value, Mapping) and isinstance(value.get("tools"), list):
+        # OpenAI, "Namespaces": tools under a name of their server's.
+        head = {k: v for k, v in value.items() if k != "tools"}
+        within = f"{value.get('name', '')}."
+        return (_one_tool(head), *(_one_tool(one, within) for one in value["tools"]))
+    return (_one_tool(value),)
+
+
+def _one_tool(value: Any, within: str = "") -> Unit:
+    given = value if isinstance(value, Mapping) else {}
+    function = given.get("function")
+    if isinstance(function, Mapping):
+        value = {**given, "function": {k: function[k] for k in sorted(function)}}
+    else:
+        function = given
+    names = (function.get(name) for name in ("name", "server_label", "type"))
+    name = next(filter(None, names), next(iter(given), ""))
+    text = str(function.get("description") or "")
+    return _unit("tool", "", value, name=f"{within}{name}", text=text)
 
 
 @lru_cache(KEPT_UNITS)
@@ -303,13 +349,11 @@ def _loaded_tool(data: bytes) -> tuple[Unit, ...]:
 @lru_cache(KEPT_UNITS)
 def _gemini_tools(data: bytes) -> tuple[Unit, ...]:
     value = _values.decode(data)
-    declared = value.get("functionDeclarations") if isinstance(value, Mapping) else None
-    if not isinstance(declared, list):
-        return (_unit("tool", "", value),)
-    return tuple(
-        _unit("tool", "", one, name=str(one.get("name", "")), text=str(one.get("description", "")))
-        for one in declared
-    )
+    names = ("functionDeclarations", "function_declarations")
+    declared = [value[name] for name in names if isinstance(value, Mapping) and name in value]
+    if not (declared and isinstance(declared[0], list)):
+        return (_one_tool(value),)
+    return tuple(map(_one_tool, declared[0]))
 
 
 @lru_cache(KEPT_UNITS)
@@ -324,24 +368,28 @@ def message_units(data: bytes) -> tuple[Unit, ...]:
         maker = "tool" if str(value["type"]).endswith("_output") else "assistant"
         unread = ("id", "status", "internal_chat_message_metadata_passthrough")
         return (_block(maker, {k: v for k, v in value.items() if k not in unread}),)
+    if "tool_call_id" in value:
+        # OpenAI, Chat Completions: a result is a message of its own.
+        result = {"type": "tool_result", "content": value.get("content")}
+        return (_block(role, {**result, "tool_use_id": value["tool_call_id"]}),)
+    thought = {name: value[name] for name in _THOUGHT if value.get(name)}
+    if thought:
+        said = next(iter(thought.values()))
+        units.append(_unit("reasoning", role, thought, text=said if isinstance(said, str) else ""))
     parts = [*_blocks(value), *(value.get("tool_calls") or ())]
     units += [_block(role, part) for part in parts]
-    rest = {k: v for k, v in value.items() if k not in _MESSAGE_FIELDS}
-    if "tool_call_id" in rest or "reasoning_content" in rest:
-        units.append(_unit("more", role, rest, call=str(rest.get("tool_call_id", ""))))
     return tuple(units)
 
 
-_MESSAGE_FIELDS: Final = frozenset(
-    {"role", "content", "parts", "tool_calls", "type", "id", "status"}
-)
+# What those who speak OpenAI's Chat Completions call it: DeepSeek, OpenRouter.
+_THOUGHT: Final = ("reasoning_content", "reasoning", "reasoning_details")
 
 
 def _blocks(message: Mapping[str, Any]) -> Iterator[Any]:
     content = message.get("content", message.get("parts"))
     if isinstance(content, list):
         yield from content
-    elif content is not None:
+    elif content not in (None, ""):
         yield content
 
 
@@ -352,14 +400,18 @@ def _block(role: str, block: Any) -> Unit:
     if not isinstance(block, Mapping):
         return _unit("value", role, block)
     marked = _is_marked(block)
+    ttl = _ttl(block)
     text = block.get("text")
     if isinstance(text, str) and block.get("type", "text") in _TEXTS:
-        return _unit("text", role, text, text=text, marked=marked)
-    kind = str(block.get("type") or next(iter(block), "value"))
+        kind = "thought" if block.get("thought") is True else "text"  # Gemini's reasoning
+        return _unit(kind, role, text, text=text, marked=marked, ttl=ttl)
+    names = (name for name in block if name not in MARKS and name != "thoughtSignature")
+    kind = str(block.get("type") or next(names, "value"))
     shown, name = _readable(block)
     value, inner = _without_marks(block)
     call = _call_id(block)
-    return _unit(kind, role, value, name=name, text=shown, marked=marked or inner, call=call)
+    marked = marked or inner
+    return _unit(kind, role, value, name=name, text=shown, marked=marked, call=call, ttl=ttl)
 
 
 _TEXTS: Final = frozenset({"text", "input_text", "output_text"})
@@ -367,8 +419,14 @@ _TEXTS: Final = frozenset({"text", "input_text", "output_text"})
 
 def _readable(block: Mapping[str, Any]) -> tuple[str, str]:
     """What a person reads of a block that is not text: a result's words, a call's arguments."""
-    function = block.get("function") or block.get("functionCall") or block
+    names = ("function", "functionCall", "functionResponse")
+    function = next(filter(None, map(block.get, names)), block)
     name = function.get("name", "") if isinstance(function, Mapping) else ""
+    answer = function.get("response") if isinstance(function, Mapping) else None
+    if isinstance(answer, Mapping) and len(answer) == 1:
+        [said] = answer.values()
+        if isinstance(said, str):
+            return said, str(name)
     fields = ("content", "output", "arguments", "args", "input", "thinking", "functionResponse")
     for field in fields:
         found = block.get(field, function.get(field) if isinstance(function, Mapping) else None)
@@ -396,6 +454,12 @@ def _part_text(part: Mapping[str, Any]) -> str | None:
         return f"[image {blake2b(value, digest_size=4).hexdigest()}]"
     text = part.get("text")
     return text if isinstance(text, str) else None
+
+
+def _ttl(block: Mapping[str, Any]) -> str:
+    """How long the mark of a block asks to be kept."""
+    marks = (block.get(name) for name in MARKS)
+    return next((str(mark.get("ttl") or "") for mark in marks if isinstance(mark, Mapping)), "")
 
 
 def _is_marked(block: Any) -> bool:
@@ -431,13 +495,14 @@ def _unit(
     text: str = "",
     marked: bool = False,
     call: str = "",
+    ttl: str = "",
 ) -> Unit:
     if kind == "tool" and isinstance(value, Mapping):
-        marked = _is_marked(value)
-        value = {k: value[k] for k in sorted(value) if k not in MARKS}
+        marked, ttl = _is_marked(value), _ttl(value)
+        value = {k: value[k] for k in sorted(value) if k not in MARKS and value[k] is not None}
     data = msgspec.json.encode([role, kind, value])
     digest = blake2b(data, digest_size=DIGEST_BYTES).digest()
-    return Unit(digest, kind, role, name, text, len(data), marked, call)
+    return Unit(digest, kind, role, name, text, len(data), marked, call, ttl)
 
 
 class _Done(msgspec.Struct):

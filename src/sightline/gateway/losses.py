@@ -3,23 +3,24 @@
     compare(before, now) -> Comparison     what two requests share, what changed first, who did it
     verdict(…) -> Loss | None              that, and what the vendor reported, against each other
 
-The author is told by the text that changed: agents write their date lines, reminders and
-summaries in forms of their own. What fits no form is called by what it is: a message was edited,
-an instruction reworded. Each cause has a sentence of what to do about it.
+The author is told by the text that changed (`authors`). What has no form of an agent's is called
+by what it is: a message was edited, an instruction reworded. Where several things changed, the
+first that the vendor reads is named. Each cause has a sentence of what to do about it.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Sequence, Set
+from typing import Any, Final
 
 import msgspec
 
 from sightline.context.dialects.drift import common_start
 from sightline.context.dialects.missed import Loss, missed
 from sightline.context.dialects.usage import Usage
+from sightline.gateway.authors import author_of, block_author, is_summary_text, result_author
+from sightline.gateway.authors import is_spaced as is_spaced_only
 from sightline.gateway.bodies import CALLS, IMAGES, REASONING, RESULTS, Api, RequestBody, Unit
 
 __all__ = [
@@ -32,6 +33,8 @@ __all__ = [
 ]
 
 SHOWN_CHARS: Final = 160
+TOLD_CHARS: Final = 400  # of a text that can stand for what was said before it
+FOLDED_UNITS: Final = 6  # that such a text stands for, at least
 LOOKBACK: Final = 20  # blocks before a mark in which an earlier entry is looked for
 
 
@@ -131,7 +134,7 @@ def verdict(
         lifetime_s=lifetime_s,
         least_tokens=least_tokens,
         # OpenAI caches nothing in its explicit mode where nothing is marked ("Prompt caching").
-        is_unmarked=not now.marked and (claude or (_is_explicit(now) and not compared.setting)),
+        is_unmarked=not now.marked and (claude or _is_explicit(now)),
         setting=compared.setting,
         is_out_of_reach=claude and not _reaches_back(now, compared.units),
         extra_price=extra_price,
@@ -184,14 +187,31 @@ def _digests(units: Sequence[Unit]) -> tuple[bytes, ...]:
 Found = tuple[str, str, str, str]  # cause, what it concerns, the passage before and now
 
 _SETTINGS: Final = {
-    "thinking": "thinking", "reasoning": "effort", "reasoning_effort": "effort",
-    "output_config": "effort", "tool_choice": "tool_choice", "toolConfig": "tool_choice",
+    "thinking": "thinking", "reasoning": "setting", "reasoning_effort": "effort",
+    "output_config": "setting", "tool_choice": "tool_choice", "toolConfig": "tool_choice",
     "text": "setting", "output_format": "output", "response_format": "output",
     "prompt_cache_key": "routing", "speed": "setting", "service_tier": "setting",
     "verbosity": "setting", "parallel_tool_calls": "setting", "truncation": "setting",
     "prompt_cache_options": "setting", "prompt_cache_retention": "setting",
     "safety_identifier": "setting", "generationConfig": "setting", "cachedContent": "setting",
 }  # fmt: skip
+# What of a setting that holds several things has a cause of its own, first come first named.
+_PARTS: Final = {
+    "reasoning": {"effort": "effort"},
+    "output_config": {"format": "output", "effort": "effort"},
+    "text": {"format": "output"},
+    "generationConfig": {
+        "responseMimeType": "output", "responseSchema": "output", "responseJsonSchema": "output",
+        "thinkingConfig": "thinking",
+    },
+}  # fmt: skip
+# Gemini keeps beside them how words are drawn, which no prefix depends on.
+_DRAWN: Final = frozenset(
+    {
+        "temperature", "topP", "topK", "seed", "candidateCount", "maxOutputTokens",
+        "stopSequences", "presencePenalty", "frequencyPenalty", "responseLogprobs", "logprobs",
+    }
+)  # fmt: skip
 
 
 def _setting(before: RequestBody, now: RequestBody) -> tuple[str, str] | None:
@@ -199,36 +219,48 @@ def _setting(before: RequestBody, now: RequestBody) -> tuple[str, str] | None:
         return "model", f"{before.model} → {now.model}"
     for name, cause in _SETTINGS.items():
         old, new = before.settings.get(name), now.settings.get(name)
-        if _meant(name, old) != _meant(name, new):
-            cause = "output" if _format(name, old) != _format(name, new) else cause
+        one, other = _meant(name, old), _meant(name, new)
+        if one != other:
+            for part, its in _PARTS.get(name, {}).items():
+                if (one or {}).get(part) != (other or {}).get(part):
+                    cause = its
+                    break
             return cause, _clipped(f"{name}: {old or 'none'} → {new or 'none'}")
     return None
 
 
-def _meant(name: str, setting: str | None) -> str | None:
+def _meant(name: str, setting: str | None) -> Any:
     """A setting as its vendor takes it: nothing, where it is what holds without it."""
-    return None if setting in ("", "null") or setting in _DEFAULTS.get(name, ()) else setting
+    if setting in (None, "", "null") or setting in _DEFAULTS.get(name, ()):
+        return None
+    value = msgspec.json.decode(setting)
+    if name not in _PARTS:
+        return value
+    if not isinstance(value, dict):
+        return None
+    plain = {"type": "text"}, "text/plain"
+    kept = {k: v for k, v in value.items() if k not in _DRAWN and v is not None and v not in plain}
+    return kept or None
 
 
-# Anthropic, "Tool use"; OpenAI, "Responses": what holds where nothing is said.
+# Anthropic, "Tool use"; OpenAI, "Responses"; Gemini, "Function calling": what holds unsaid.
 _DEFAULTS: Final = {
     "tool_choice": (
         '"auto"', '{"type":"auto"}', '{"disable_parallel_tool_use":false,"type":"auto"}',
     ),
+    "toolConfig": ('{"functionCallingConfig":{"mode":"AUTO"}}',),
+    "response_format": ('{"type":"text"}',),
     "parallel_tool_calls": ("true",), "service_tier": ('"auto"',), "truncation": ('"disabled"',),
 }  # fmt: skip
 
 
-def _format(name: str, setting: str | None) -> object:
-    """The format of the answer, where a setting holds it beside other things."""
-    if setting is None or name not in ("output_config", "text"):
-        return None
-    value = msgspec.json.decode(setting)
-    return value.get("format") if isinstance(value, dict) else None
-
-
 def _tools(old: Sequence[Unit], new: Sequence[Unit]) -> Found:
     was, is_ = [unit.name for unit in old], [unit.name for unit in new]
+    at = common_units(old, new)
+    if at < min(len(old), len(new)) and was[at] == is_[at] and _stands(at, was, is_):
+        one, other = old[at], new[at]
+        cause = "tool_reworded" if one.text != other.text else "tool_schema"
+        return cause, one.name, *_passage(one.text, other.text)[:2]
     gone = list((Counter(was) - Counter(is_)).elements())
     come = list((Counter(is_) - Counter(was)).elements())
     if gone and come:
@@ -237,14 +269,12 @@ def _tools(old: Sequence[Unit], new: Sequence[Unit]) -> Found:
         return "tool_added", _names(come), "", _names(come)
     if gone:
         return "tool_removed", _names(gone), _names(gone), ""
-    if Counter(_digests(old)) == Counter(_digests(new)):
-        at = common_units(old, new)
-        return "tools_reordered", _names([is_[at]]) + " first", _names(was[at:]), _names(is_[at:])
-    for one, other in zip(old, new, strict=False):
-        if one.digest != other.digest and one.name == other.name:
-            cause = "tool_reworded" if one.text != other.text else "tool_schema"
-            return cause, one.name, *_passage(one.text, other.text)[:2]
-    return "tools_reordered", "", _names(was), _names(is_)
+    return "tools_reordered", _names([is_[at]]) + " first", _names(was[at:]), _names(is_[at:])
+
+
+def _stands(at: int, was: Sequence[str], is_: Sequence[str]) -> bool:
+    """Whether a name at a place is the same tool, not one more of that name."""
+    return was.count(was[at]) == is_.count(was[at])
 
 
 def _names(names: Sequence[str]) -> str:
@@ -261,11 +291,16 @@ def _messages(old: Sequence[Unit], new: Sequence[Unit], at: int) -> Found:
         return "rewound", "", _clipped(lost[0].text), ""
     if not kept:
         return _begun_again(old, new, at)
+    stays = {unit.digest for unit in kept}
+    gone = next(i for i, unit in enumerate(lost) if unit.digest in stays)
+    fresh = _until(come, stays)
+    if _is_compacted(lost[:gone], fresh):
+        return "compaction", "", _clipped(lost[0].text), _clipped(fresh[0].text)
     if len(kept) * 2 < len(lost):
         known = set(_digests(lost))
-        fresh = [unit for unit in come if unit.digest not in known]
-        if is_summary(fresh):
-            return "compaction", "", _clipped(lost[0].text), _clipped(fresh[0].text)
+        later = [unit for unit in come if unit.digest not in known]
+        if is_summary(later):
+            return "compaction", "", _clipped(lost[0].text), _clipped(later[0].text)
     if Counter(_digests(lost)) == Counter(_digests(come[: len(lost)])):
         return "reordered", "", _clipped(lost[0].text), _clipped(come[0].text)
     back = _index(lost, come[0])
@@ -276,6 +311,22 @@ def _messages(old: Sequence[Unit], new: Sequence[Unit], at: int) -> Found:
         return _put_in(come[:ahead])
     # Something stands in the place of something else; the rest goes on alike.
     return _changed(old, new, at, "edited")
+
+
+def _until(units: Sequence[Unit], known: Set[bytes]) -> Sequence[Unit]:
+    """Return the units before the first that is known."""
+    end = next((i for i, unit in enumerate(units) if unit.digest in known), len(units))
+    return units[:end]
+
+
+def _is_compacted(lost: Sequence[Unit], fresh: Sequence[Unit]) -> bool:
+    """Whether much was said and little stands in its place, which says so or is long."""
+    if not fresh or len(fresh) * 2 > len(lost):
+        return False
+    if is_summary(fresh):
+        return True
+    is_told = any(unit.kind == "text" and len(unit.text) >= TOLD_CHARS for unit in fresh)
+    return is_told and len(lost) >= FOLDED_UNITS and len(fresh) * 4 <= len(lost)
 
 
 def _asks_otherwise(lost: Sequence[Unit], come: Sequence[Unit]) -> bool:
@@ -291,7 +342,7 @@ def _asks_otherwise(lost: Sequence[Unit], come: Sequence[Unit]) -> bool:
 
 def is_summary(units: Sequence[Unit]) -> bool:
     """Whether a conversation begins with a summary of another one."""
-    return any(u.kind in _COMPACTED or _SUMMARY.search(u.text[:2_000]) for u in units[:3])
+    return any(u.kind in _COMPACTED or is_summary_text(u.text) for u in units[:3])
 
 
 def _index(units: Sequence[Unit], wanted: Unit) -> int | None:
@@ -307,7 +358,7 @@ def _begun_again(old: Sequence[Unit], new: Sequence[Unit], at: int) -> Found:
         changed = _changed(old, new, at, "edited")
         if changed[0] != "edited" or _alike(lost[0].text, come[0].text):
             return changed
-    if all(unit.role in _INSTRUCTING for unit in old[:at]):
+    if all(unit.role in _INSTRUCTING or _kind(unit) for unit in old[:at]):
         return "cleared", "", _clipped(old[at].text), _clipped(new[at].text)
     if _alike(lost[0].text, come[0].text) and lost[0].kind == come[0].kind:
         return _changed(old, new, at, "edited")
@@ -325,7 +376,7 @@ def _taken_out(old: Sequence[Unit], gone: Sequence[Unit], at: int) -> Found:
     author = _author(gone)
     if author:
         return author, "", text, ""
-    if at == 0 or not any(unit.role == "assistant" for unit in old[:at]):
+    if not any(unit.role in _MODEL for unit in old[:at]):
         return "window", f"{len(gone)} parts", text, ""
     return "dropped", f"{len(gone)} parts", text, ""
 
@@ -345,11 +396,7 @@ def _kind(unit: Unit) -> str:
         return "reasoning"
     if unit.kind in IMAGES:
         return "image"
-    if _HOOK.search(unit.text[:400]):
-        return "hook"
-    if unit.text.lstrip().startswith("<system-reminder>"):
-        return "reminder"
-    return ""
+    return block_author(unit.text) if unit.kind == "text" and unit.role not in _MODEL else ""
 
 
 def _changed(old: Sequence[Unit], new: Sequence[Unit], at: int, otherwise: str) -> Found:
@@ -357,7 +404,9 @@ def _changed(old: Sequence[Unit], new: Sequence[Unit], at: int, otherwise: str) 
     if at >= len(old) or at >= len(new):
         unit = (new if at < len(new) else old)[at]
         was, now = ("", unit.text) if at < len(new) else (unit.text, "")
-        return _line_author(was + now, was + now) or otherwise, "", _clipped(was), _clipped(now)
+        role = "" if otherwise == "instructions" else unit.role
+        author = author_of(was, now, role=role)
+        return author or otherwise, "", _clipped(was), _clipped(now)
     one, other = old[at], new[at]
     if one.kind != other.kind:
         kind = _kind(other) or _kind(one)
@@ -365,122 +414,27 @@ def _changed(old: Sequence[Unit], new: Sequence[Unit], at: int, otherwise: str) 
             kind = "result_cut"
         return kind or otherwise, "", _clipped(one.text), _clipped(other.text)
     was, now, _ = _passage(one.text, other.text)
-    if one.kind in CALLS and one.text and (one.name, one.text) == (other.name, other.text):
-        return "random", "the call's id", was, now
-    if one.kind in CALLS and _same_arguments(one.text, other.text):
-        return "reserialized", one.name, was, now
+    if one.kind in CALLS:
+        return _call_change(one, other), one.name, was, now
     if one.kind in REASONING or one.kind in IMAGES:
         return _kind(one), "", was, now
-    if one.kind in RESULTS and one.text != other.text:
-        author = _result_author(one.text, other.text)
-        if author:
-            return author, one.name, was, now
-    if one.text != other.text and "".join(one.text.split()) == "".join(other.text.split()):
-        return "spaced", "", was, now
     if one.kind in RESULTS:
-        return "result_cut" if _is_cut(one.text, other.text) else otherwise, one.name, was, now
-    return _text_author(one.text, other.text, otherwise), "", was, now
+        author = result_author(one.text, other.text) if one.text != other.text else ""
+        return author or otherwise, one.name, was, now
+    if is_spaced_only(one.text, other.text):
+        return "spaced", "", was, now
+    role = "" if otherwise == "instructions" else one.role
+    author = author_of(one.text, other.text, role=role) if one.text != other.text else ""
+    return author or otherwise, "", was, now
 
 
-def _is_cut(old: str, new: str) -> bool:
-    """Whether a text is what was left of a longer one, or a short word in its stead."""
-    if len(new) * 2 <= len(old):
-        return True
-    return len(new) < len(old) and _passage(old, new)[2] * 2 >= len(new)
-
-
-def _result_author(old: str, new: str) -> str:
-    """Name who changed something around a result's own words, or an image of it."""
-    if any(_IMAGE_LINE.match(line) for line in _lines(old, new)):
-        return "image"
-    if _only(_REMINDER, old, new):
-        return "reminder"
-    return "random" if _only(_ID, old, new) else ""
-
-
-def _text_author(old: str, new: str, otherwise: str) -> str:
-    """Name who changed a text: by its lines that differ, then by what stands around them."""
-    whole = new or old
-    is_hook = _HOOK.search(whole[:400]) is not None
-    line_old, line_new = _lines(old, new)
-    # Instructions may speak of hooks; a message that begins with a hook's words is its output.
-    author = "hook" if is_hook and otherwise == "edited" else _line_author(line_old, line_new)
-    if author or is_hook:
-        return author or "hook"
-    if whole.lstrip().startswith("<system-reminder>"):
-        return "memory" if _MEMORY.search(whole) else "reminder"
-    # A section that came or went is what its own heading says, whatever stood before it.
-    heads = [line for line in (_first(line_new), _first(line_old)) if _HEADING.fullmatch(line)]
-    if any(map(_MEMORY.search, heads)):
-        return "memory"
-    around = _around(old, new)
-    if any(map(_ENVIRONMENT_HEAD.search, (_heading(around), *_open_tags(around)))):
-        return "environment"
-    return "memory" if _MEMORY.search(around) else otherwise
-
-
-def _line_author(old: str, new: str) -> str:
-    both = f"{old}\n{new}"
-    if "x-anthropic-billing-header" in both:
-        return "billing"
-    if _only(_DATE, old, new):
-        return "date"
-    if _ENVIRONMENT.search(both):
-        return "environment"
-    if _only(_RANDOM, old, new):
-        return "random"
-    return ""
-
-
-def _only(pattern: re.Pattern[str], old: str, new: str) -> bool:
-    """Whether two texts differ only in what a pattern finds."""
-    if not (pattern.search(old) or pattern.search(new)):
-        return False
-    return pattern.sub("", old) == pattern.sub("", new)
-
-
-def _lines(old: str, new: str) -> tuple[str, str]:
-    """Return the lines of two texts from the first that differs to where they are alike again."""
-    one, other = old.splitlines(), new.splitlines()
-    start = 0
-    while start < min(len(one), len(other)) and one[start] == other[start]:
-        start += 1
-    end = 0
-    while end < min(len(one), len(other)) - start and one[-1 - end] == other[-1 - end]:
-        end += 1
-    one, other = one[start : len(one) - end], other[start : len(other) - end]
-    found = {line: index for index, line in reversed(list(enumerate(other))) if line.strip()}
-    alike = next((index for index, line in enumerate(one) if line in found), None)
-    if alike is not None:
-        one, other = one[:alike], other[: found[one[alike]]]
-    return "\n".join(one), "\n".join(other)
-
-
-def _first(lines: str) -> str:
-    return lines.partition("\n")[0]
-
-
-def _around(old: str, new: str) -> str:
-    """Return what stands before the first difference, as far as it says what it is part of."""
-    start = common_start(old, new)
-    return old[max(0, start - 4_000) : start]
-
-
-def _heading(above: str) -> str:
-    """Return the heading or the opening tag of the paragraph in which a text ends."""
-    lines = above.rpartition("\n\n")[2].split("\n")[:-1]
-    return next((line for line in reversed(lines) if _HEADING.fullmatch(line)), "")
-
-
-def _open_tags(above: str) -> list[str]:
-    """Return the names of the tags in which a text ends."""
-    opened: list[str] = []
-    for is_end, name in _TAG.findall(above):
-        if not is_end:
-            opened.append(name)
-        elif name in opened:
-            del opened[len(opened) - 1 - opened[::-1].index(name) :]
-    return opened
+def _call_change(one: Unit, other: Unit) -> str:
+    """Name what changed of a call: its id, how its arguments are written, or the call itself."""
+    if one.name != other.name:
+        return "edited"
+    if one.text == other.text:
+        return "random" if one.call != other.call else "reasoning"  # Gemini signs its calls
+    return "reserialized" if _same_arguments(one.text, other.text) else "edited"
 
 
 def _passage(old: str, new: str) -> tuple[str, str, int]:
@@ -495,9 +449,18 @@ def _passage(old: str, new: str) -> tuple[str, str, int]:
 
 def _same_arguments(one: str, other: str) -> bool:
     try:
-        return bool(msgspec.json.decode(one) == msgspec.json.decode(other))
+        return _same(msgspec.json.decode(one), msgspec.json.decode(other))
     except msgspec.DecodeError:
         return False
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are one, however written: 1 is 1.0, and not true."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[k], other[k]) for k in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
 def _clipped(text: str) -> str:
@@ -507,57 +470,3 @@ def _clipped(text: str) -> str:
 _MODEL: Final = frozenset({"assistant", "model"})
 _INSTRUCTING: Final = frozenset({"system", "developer"})
 _COMPACTED: Final = frozenset({"compaction", "compaction_summary", "context_compaction"})
-_SUMMARY: Final = re.compile(
-    r"(?im)continued from a previous conversation|conversation (?:so far|summary)"
-    r"|summary of the conv|<summary>|\b(?:produced|wrote|made|left) a summary of"
-    r"|previous conversation.{0,80}summar|handoff summary|summari[sz]ed (?:below|history)"
-    r"|(?:^|\bhere(?:'s| is) (?:the|its|a|my) )summary:\s*\n"
-)
-_HOOK: Final = re.compile(
-    r"(?i)\bhook (?:additional context|success|feedback|output|blocking)"
-    r"|\A\s*<(?:[\w-]*[_-])?hook(?:[_-][\w-]*)?>"
-)
-_MEMORY: Final = re.compile(
-    r"(?i)\b(?:CLAUDE|AGENTS?|GEMINI|MEMORY|QWEN|CRUSH|WARP|CONVENTIONS)(?:\.(?:local|override))?\.md\b"
-    r"|\bcopilot-instructions\.md\b|\.instructions\.md\b|\b[\w-]+\.mdc\b|\.goosehints\b"
-    r"|(?<!\w)\.(?:cursor|windsurf|cline|roo|kilocode|continue|amazonq|trae)[\w-]*[/\\]?rules\b"
-    r"|\.(?:junie|augment)[-/]guidelines"
-)
-_IMAGE_LINE: Final = re.compile(r"\[image [0-9a-f]{8}\]")
-_REMINDER: Final = re.compile(r"(?s)\s*<(system[-_]reminder)>.*?</\1>\s*")
-_TAG: Final = re.compile(r"<(/?)([\w-]+)>")
-_MONTH: Final = (
-    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?"
-    r"|Sept?(?:ember)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\b\.?"
-)
-_CLOCK: Final = r"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?"
-_DATE: Final = re.compile(
-    rf"\d{{4}}-\d\d-\d\d(?:[T ]{_CLOCK}(?:Z|[+-]\d\d:?\d\d)?)?"
-    r"|\b\d{8}T\d{4}(?:\d\d)?(?:Z|[+-]\d{4})?\b"
-    # 15. November 2026, 15th of November 2026, 15 novembre 2026, 15 de noviembre de 2026
-    r"|\b\d{1,2}(?:st|nd|rd|th|\.)?(?: of| de)? [^\W\d_]{3,12}\.?,?(?: de)? (?:19|20)\d\d\b"
-    rf"|\b{_MONTH} (?:19|20)\d\d\b|\b{_MONTH} {{1,2}}\d{{1,2}}(?:st|nd|rd|th)?\b"
-    rf"(?:(?: {_CLOCK})?(?: (?:[A-Z]{{2,5}}|[+-]\d{{4}}))?,? \d{{4}}\b)?"
-    r"|\b\d{4}[年년][ ]?\d{1,2}[月월][ ]?\d{1,2}[日일]|\b(?:19|20)\d\d([./])\d{1,2}\1\d{1,2}\b"
-    r"|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b\d{1,2}\. ?\d{1,2}\. ?(?:19|20)\d\d\b"
-    rf"|\b{_CLOCK}(?: ?[AaPp]\.?[Mm]\b\.?)?"
-    r"|\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b"
-)
-_ENVIRONMENT: Final = re.compile(
-    r"(?m)\b(?i:git ?status|current branch|recent commits|working directory|cwd|platform:"
-    r"|is a git repository|os version|(?:modified|deleted|untracked|new file):)"
-    r"|^(?:\?\?| ?[MADRU]{1,2}) [\w./-]+$"
-)
-_HEADING: Final = re.compile(r"\s*(?:#+ .*|<[\w-]+>)\s*")
-_ENVIRONMENT_HEAD: Final = re.compile(r"(?i)\benv(?:ironment)?(?:[_-](?:context|details|info))?\b")
-_RANDOM: Final = re.compile(
-    r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|\b[0-9a-fA-F]{12,}\b|\b\d+(?:\.\d+)?\b"
-    r"|\b[A-Za-z0-9_-]{20,}\b"
-    # Letters and digits in turn: no word, and no name with a version.
-    r"|\b(?=(?:[A-Za-z]*\d+[A-Za-z]+){2})[A-Za-z0-9]{8,}\b"
-)
-# The same without plain numbers and long words, for texts in which those may well change.
-_ID: Final = re.compile(
-    r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|\b[0-9a-fA-F]{12,}\b"
-    r"|\b(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}\b"
-)

@@ -6,7 +6,6 @@ cannot be written costs a line on the screen, and no request.
 
 from __future__ import annotations
 
-import re
 import threading
 import zlib
 from collections.abc import Mapping, Sequence
@@ -49,8 +48,6 @@ BASES: Final = 16  # requests of a session of which the next can be kept as what
 RECALLED: Final = 8  # requests of a session that the first one after a restart is compared with
 # Anthropic, "Prompt caching": five minutes unless a mark asks for an hour.
 ANTHROPIC_S: Final = 300.0
-HOUR_S: Final = 3_600.0
-_LONG: Final = re.compile(rb'"ttl"\s*:\s*"1h"')
 
 
 class Passed(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -191,7 +188,7 @@ class Observer:
         matched = None if whole is None else self._traffic.match(session, whole)
         loss = None
         if matched is not None and not body.warms:
-            loss = _loss(*matched, whole or body, usage, passing, profile, data)
+            loss = _loss(*matched, whole or body, usage, passing, profile)
         known = msgspec.structs.replace(
             known,
             session=session,
@@ -329,7 +326,7 @@ def _earlier(body: RequestBody, at: float, known: Passed) -> Earlier:
     if usage is not None and known.leaves:
         stays = known.bytes / (known.bytes + known.leaves)
         usage = msgspec.structs.replace(usage, input_tokens=round(usage.input_tokens * stays))
-    return Earlier(body, at, usage, bool(known.leaves))
+    return Earlier(body, at, usage, bool(known.leaves), at + known.first_ms / 1_000)
 
 
 def _file_of(ledger: Ledger) -> tuple[int, int] | None:
@@ -379,7 +376,6 @@ def _loss(
     usage: Usage | None,
     passing: Passing,
     profile: Profile,
-    data: bytes,
 ) -> Loss | None:
     loss = verdict(
         compared,
@@ -387,20 +383,29 @@ def _loss(
         usage=usage,
         now=body,
         idle_s=passing.at - earlier.at,
-        lifetime_s=lifetime_of(body.api, data) or lifetime_s(profile.cache.ttl),
+        lifetime_s=lifetime_of(body, profile),
         least_tokens=profile.cache.min_tokens,
         extra_price=extra_price(profile.prices),
     )
-    if loss is not None and loss.cause == "lost" and earlier.left:
+    if loss is None or loss.cause != "lost":
+        return loss
+    if earlier.left:
         return msgspec.structs.replace(loss, cause="tail")
-    return loss
+    # Anthropic, "Prompt caching": of requests at once the later finds nothing of the earlier.
+    return None if passing.at < earlier.ready else loss
 
 
-def lifetime_of(api: Api, data: bytes) -> float:
-    """How long a cache lives by what a request says, in seconds; 0 where its API says nothing."""
-    if api != "anthropic":
-        return 0.0
-    return HOUR_S if _LONG.search(data) else ANTHROPIC_S
+def lifetime_of(body: RequestBody, profile: Profile) -> float:
+    """How long a cache lives by what a request says, else its model's, in seconds; 0 if unsaid."""
+    if body.api == "anthropic":
+        # What lies behind the last mark lives as long as that one says.
+        ttl = next((unit.ttl for unit in reversed(body.units) if unit.marked), "")
+        return lifetime_s(ttl) or ANTHROPIC_S
+    options = msgspec.json.decode(body.settings.get("prompt_cache_options", "null"))
+    asked = options.get("ttl") if isinstance(options, dict) else None
+    kept = msgspec.json.decode(body.settings.get("prompt_cache_retention", "null"))
+    spans = (str(asked or ""), str(kept or ""), profile.cache.ttl)
+    return next(filter(None, map(lifetime_s, spans)), 0.0)
 
 
 def profile_of(body: RequestBody) -> Profile:

@@ -23,6 +23,7 @@ __all__ = ["Earlier", "Traffic", "session_key"]
 
 KEPT: Final = 64  # requests of a session that the next is compared with
 SESSIONS: Final = 64
+SAME_MESSAGES: Final = 4  # that two requests share only if they are of one conversation
 # Claude Code and Codex name their sessions in headers; others leave it to the body.
 _HEADERS: Final = ("x-claude-code-session-id", "session-id", "session_id", "thread-id")
 
@@ -31,13 +32,15 @@ _HEADERS: Final = ("x-claude-code-session-id", "session-id", "session_id", "thre
 class Earlier:
     """A request that a later one can be held against; `at` is when it was sent, in seconds.
 
-    `usage` is without what `left` it: state of apps that the next request does not have.
+    `usage` is without what `left` it: state of apps that the next request does not have. `ready`
+    is when its answer began: before that nothing of it is in a cache.
     """
 
     body: RequestBody
     at: float
     usage: Usage | None = None
     left: bool = False
+    ready: float = 0.0
 
 
 @dataclass(slots=True)
@@ -48,11 +51,12 @@ class Traffic:
 
     def match(self, session: str, body: RequestBody) -> tuple[Earlier, Comparison] | None:
         """Find the request that this one goes on with, and compare the two."""
-        best: tuple[int, Earlier] | None = None
+        best: tuple[tuple[int, int], Earlier] | None = None
         for earlier in reversed(self._sessions.get(session, ())):
             if not _same_conversation(earlier.body, body):
                 continue
-            common = common_units(earlier.body.units, body.units)
+            alike = _shared_messages(earlier.body, body)
+            common = common_units(earlier.body.units, body.units), alike
             if best is None or common > best[0]:
                 best = common, earlier
         return None if best is None else (best[1], compare(best[1].body, body))
@@ -71,12 +75,20 @@ def _same_conversation(old: RequestBody, new: RequestBody) -> bool:
     """Whether a request can be a later one of a conversation: by its tools, words and messages."""
     if old.api != new.api:
         return False
+    shared = _shared_messages(old, new)
+    if shared >= SAME_MESSAGES:
+        return True
     if not (_overlap(old.tools, new.tools) and _overlap(old.system, new.system)):
         return False
-    known = {unit.digest for unit in old.messages}
-    if any(unit.digest in known for unit in new.messages):
+    if shared:
         return True
     return len(old.messages) > len(new.messages) and is_summary(new.messages)
+
+
+def _shared_messages(old: RequestBody, new: RequestBody) -> int:
+    """Count the parts of messages that two requests have in common, wherever."""
+    known = {unit.digest for unit in old.messages}
+    return sum(unit.digest in known for unit in new.messages)
 
 
 def _overlap(old: tuple[Unit, ...], new: tuple[Unit, ...]) -> bool:
