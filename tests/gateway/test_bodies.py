@@ -55,6 +55,26 @@ def test_a_string_is_a_text_block_and_a_mark_is_nothing() -> None:
     )
 
 
+def test_a_mark_of_the_whole_request_is_one_of_its_last_block() -> None:
+    said = {"messages": [{"role": "user", "content": ["a", "b"]}]}
+    marked = said | {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    read = read_body("anthropic", json.dumps(marked).encode())
+    assert read is not None
+    assert [(unit.marked, unit.ttl) for unit in read.units] == [(False, ""), (True, "1h")]
+    assert units("anthropic", said) == units("anthropic", marked)
+
+
+def test_a_tool_is_the_same_with_fields_in_another_order_or_empty() -> None:
+    function = {"name": "read", "parameters": {}}
+    one = {"type": "function", "function": function}
+    other = {"strict": None, "function": dict(reversed(function.items())), "type": "function"}
+    assert units("openai-chat", {"tools": [one]}) == units("openai-chat", {"tools": [other]})
+    named = {"type": "namespace", "name": "db", "tools": [{"name": "ask"}, {"name": "tell"}]}
+    read = read_body("openai-responses", json.dumps({"tools": [named]}).encode())
+    assert read is not None
+    assert [unit.name for unit in read.tools] == ["db", "db.ask", "db.tell"]
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_what_differs_in_value_differs_in_a_unit(layout: Layout) -> None:
     before, now = session(random.Random(1), layout, 2)[-2:]

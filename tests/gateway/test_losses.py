@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from benchmarks.faults import FAULTS, Body, Case, cases, clean, session
@@ -17,6 +19,8 @@ from benchmarks import (
     blind_faults_third,
 )
 from sightline.context.dialects.causes import CAUSES
+from sightline.gateway.bodies import Api, read_body
+from sightline.gateway.losses import compare
 
 
 def test_causes_and_places_of_seeded_faults_are_named() -> None:
@@ -95,7 +99,10 @@ def test_another_last_question_is_no_loss() -> None:
         ("parallel_tool_calls", False, "setting"),
         ("truncation", "auto", "setting"),
         ("prompt_cache_retention", "24h", "setting"),
-        ("prompt_cache_options", {"mode": "explicit"}, "setting"),
+        ("prompt_cache_options", {"ttl": "12h"}, "setting"),
+        ("prompt_cache_options", {"mode": "explicit"}, "unmarked"),
+        ("reasoning", {"effort": "medium", "summary": "auto"}, "setting"),
+        ("text", {"format": {"type": "text"}}, "lost"),
         ("prompt_cache_options", {"comparison_response_id": "resp_1"}, "lost"),
         ("metadata", {"a": "b"}, "lost"),
     ],
@@ -110,7 +117,7 @@ def test_a_setting_that_changed_is_named_where_only_the_vendor_could_know(
     loss = judge(Case("openai-responses", before, now, "", reported="nothing"))
     assert loss is not None
     assert loss.cause == cause
-    assert cause == "lost" or name in loss.detail
+    assert cause in ("lost", "unmarked") or name in loss.detail
     assert judge(Case("openai-responses", before, now, ""), read=100_000) is None
 
 
@@ -132,6 +139,23 @@ def test_a_setting_that_changed_is_named_where_only_the_vendor_could_know(
         ("<env>x</env>\nDo this.", "<env>x</env>\nDo that.", "instructions"),
         ("From .windsurfrules:\n- Read.", "From .windsurfrules:\n- Write.", "memory"),
         ("Read the rules.\n- Read.", "Read the rules.\n- Write.", "instructions"),
+        ("Heute ist Sonntag, der 15.", "Heute ist Montag, der 16.", "date"),
+        ("今天是2026年11月15日 星期日", "今天是2026年11月16日 星期一", "date"),
+        ("Unix time: 1794700000", "Unix time: 1794700123", "date"),
+        ("Turn 3 on 2026-11-15", "Turn 4 on 2026-11-16", "random"),
+        ("On 2026-11-15 in turn 3", "On 2026-11-16 in turn 4", "date"),
+        ("Write at most 4 lines.", "Write at most 8 lines.", "instructions"),
+        ("Tokens left: 181,204", "Tokens left: 170,951", "random"),
+        ("nonce: Zx81kQ", "nonce: p0Lm3T", "random"),
+        ("# Environment\n\nPython: 3.11", "# Environment\n\nPython: 3.12", "environment"),
+        ("# Environment\n\nBe kind.", "# Environment\n\nBe fast.", "instructions"),
+        ("Status:\n\nLast commits:\n3f9a b", "Status:\n\nLast commits:\n77aa c", "environment"),
+        ("Run git status first.", "Run git diff first.", "instructions"),
+        ("Say A.\nGit status: clean", "Say B.\nGit status: dirty", "instructions"),
+        ("Heed AGENTS.md files.\nBe kind.", "Heed AGENTS.md files.\nBe fast.", "instructions"),
+        ("# From AGENTS.md\nIndent by 4.", "# From AGENTS.md\nIndent by 2.", "memory"),
+        ("# From AGENTS.md\nIndent.", "# From AGENTS.md\nIndent.\n\nBe fast.", "instructions"),
+        ("# From AGENTS.md\nA.\n# Tone\nB.", "# From AGENTS.md\nA.\n# Tone\nC.", "instructions"),
     ],
 )
 def test_the_author_of_a_line_is_told_by_its_form(was: str, now: str, cause: str) -> None:
@@ -152,6 +176,11 @@ def test_the_author_of_a_line_is_told_by_its_form(was: str, now: str, cause: str
         ("call a_function_with_a_long_name", "call a_function_with_another_name", "edited"),
         ("41 files", "42 files", "edited"),
         ("all of it is green", "two have failed", "edited"),
+        ("read at 10:00:01\nall", "read at 10:07:44\nall", "date"),
+        ("read", "read\nPostToolUse hook additional context: lint is clean", "hook"),
+        ("the token is abcdef123456 for all", "the token is *** for all of it", "edited"),
+        ("done", "[Old tool result content cleared]", "result_cut"),
+        ("one\ntwo\nthree", "one\ntwo", "result_cut"),
     ],
 )
 def test_what_stands_around_a_result_is_not_its_own_words(was: str, now: str, cause: str) -> None:
@@ -172,3 +201,135 @@ def test_a_question_for_a_summary_is_no_compaction() -> None:
     loss = judge(Case("anthropic", before, now, ""))
     assert loss is not None
     assert loss.cause != "compaction"
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "cause"),
+    [
+        ("Fix the 3 bugs.", "Fix the 4 bugs.", "edited"),
+        ("Do step 3 again", "Do step 4 again", "edited"),
+        ("[step 3 of 9]", "[step 4 of 9]", "random"),
+        ("Write it into AGENTS.md:\n- A", "Write it into AGENTS.md:\n- B", "edited"),
+        ("<file path='AGENTS.md'>\nA\n</file>", "<file path='AGENTS.md'>\nB\n</file>", "memory"),
+        ("What does git status say?", "What does git status tell?", "edited"),
+        ("<cwd>/a</cwd>", "<cwd>/b</cwd>", "environment"),
+        ("[System reminder] 3 tasks", "[System reminder] 4 tasks", "reminder"),
+        ("Go.\n<todo-reminder>a</todo-reminder>", "Go.", "reminder"),
+        ("[PreToolUse hook] a", "[PreToolUse hook] b", "hook"),
+        ("Why does my hook fail?", "Why did my hook fail?", "edited"),
+    ],
+)
+def test_what_a_message_speaks_of_is_not_who_wrote_it(was: str, now: str, cause: str) -> None:
+    before = session(random.Random(13), "anthropic", 3)[-1]
+    after = copy.deepcopy(before)
+    for body, words in ((before, was), (after, now)):
+        body["messages"][6]["content"].append({"type": "text", "text": words})
+    loss = judge(Case("anthropic", before, after, cause))
+    assert loss is not None
+    assert loss.cause == cause
+
+
+def _order(tools: list[Body], first: str) -> list[Body]:
+    return sorted(tools, key=lambda tool: str(tool["name"]) != first)
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        (lambda t: [t[0] | {"description": "x"}, *t[1:], t[0] | {"name": "more"}], "tool_reworded"),
+        (lambda t: [t[0] | {"name": "more"}, t[0] | {"description": "x"}, *t[1:]], "tool_added"),
+        (lambda t: _order([t[0] | {"description": "x"}, *t[1:]], "Bash"), "tools_reordered"),
+        (lambda t: [t[0] | {"input_schema": {}}, *t[1:-1]], "tool_schema"),
+        (lambda t: [*t, t[-1]], "tool_added"),
+    ],
+)
+def test_of_several_changes_the_first_is_named(
+    change: Callable[[list[Body]], list[Body]], cause: str
+) -> None:
+    before = session(random.Random(14), "anthropic", 2)[-1]
+    now = {**before, "tools": change(before["tools"])}
+    loss = judge(Case("anthropic", before, now, cause))
+    assert loss is not None
+    assert loss.cause == cause
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        ("## Summary\nIt parses.", "compaction"),
+        ("<context-summary>\nIt parses.", "compaction"),
+        ("Previous messages were summarised: it parses.", "compaction"),
+        ("Summarize the conversation so far.", "window"),
+        ("it parses and writes " * 30, "compaction"),
+    ],
+)
+def test_what_stands_for_a_conversation_says_so_or_is_long(words: str, cause: str) -> None:
+    before = session(random.Random(15), "anthropic", 4)[-1]
+    now = copy.deepcopy(before)
+    asked = [i for i, one in enumerate(before["messages"]) if one["role"] == "user"]
+    said = {"role": "user", "content": words}
+    now["messages"][: asked[-2]] = [] if cause == "window" else [said]
+    now["messages"] += [said] * (cause == "window")
+    loss = judge(Case("anthropic", before, now, cause))
+    assert loss is not None
+    assert loss.cause == cause
+
+
+def _chat(**words: str) -> tuple[Api, Body]:
+    said = {"role": "instructions", "asked": "Do it.", "result": "read " * 99, "why": "so"} | words
+    call = {"id": "a", "type": "function", "function": {"name": "Read", "arguments": "{}"}}
+    answer = {"role": "assistant", "reasoning_content": said["why"], "tool_calls": [call]}
+    result = {"role": "tool", "tool_call_id": "a", "content": said["result"]}
+    spoken = [
+        {"role": "system", "content": said["role"]},
+        {"role": "user", "content": said["asked"]},
+    ]
+    return "openai-chat", {"model": "gpt-6.1", "messages": [*spoken, answer, result, *spoken[1:]]}
+
+
+def _gemini(**words: str) -> tuple[Api, Body]:
+    said = {"role": "instructions", "asked": "Do it.", "result": "read " * 99, "why": "so"} | words
+    thought = {"text": said["why"], "thought": True}
+    call = {"functionCall": {"name": "Read", "args": {}}, "thoughtSignature": "s"}
+    answer = {"functionResponse": {"name": "Read", "response": {"output": said["result"]}}}
+    asked = {"role": "user", "parts": [{"text": said["asked"]}]}
+    return "gemini", {
+        "systemInstruction": {"parts": [{"text": said["role"]}]},
+        "contents": [
+            asked, {"role": "model", "parts": [thought, call]},
+            {"role": "user", "parts": [answer]}, asked,
+        ],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("write", [_chat, _gemini])
+@pytest.mark.parametrize(
+    ("changed", "cause"),
+    [
+        ({"role": "other instructions"}, "instructions"),
+        ({"asked": "Do it now."}, "edited"),
+        ({"result": "[cleared]"}, "result_cut"),
+        ({"result": "read  " + "read " * 98}, "spaced"),
+        ({"why": "so and so"}, "reasoning"),
+    ],
+)
+def test_every_api_has_the_same_causes(
+    write: Callable[..., tuple[Api, Body]], changed: dict[str, str], cause: str
+) -> None:
+    (api, before), (_, now) = write(), write(**changed)
+    old, new = (read_body(api, json.dumps(body).encode()) for body in (before, now))
+    assert old is not None
+    assert new is not None
+    assert compare(old, new).cause == cause
+
+
+def test_how_long_a_cache_lives_is_what_the_last_mark_says() -> None:
+    before = session(random.Random(16), "anthropic", 2)[-1]
+    before["system"][-1]["cache_control"] = {"type": "ephemeral", "ttl": "1h"}
+    loss = judge(Case("anthropic", before, before, "", idle_s=900.0, reported="nothing"))
+    assert loss is not None
+    assert loss.cause == "expired"
+    before["messages"][-1]["content"][-1]["cache_control"]["ttl"] = "1h"
+    loss = judge(Case("anthropic", before, before, "", idle_s=900.0, reported="nothing"))
+    assert loss is not None
+    assert loss.cause == "lost"

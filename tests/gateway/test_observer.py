@@ -84,6 +84,24 @@ def test_conversations_that_run_at_once_are_told_apart() -> None:
             assert passed.loss is None
 
 
+def test_a_conversation_is_the_same_without_its_tools_or_with_other_instructions() -> None:
+    first, then = session(random.Random(4), "openai-responses", 3)[-2:]
+    for change, cause in (({"tools": []}, "tool_removed"), ({"instructions": "x"}, "instructions")):
+        observer = Observer()
+        observer.observe(passing("openai-responses", first))
+        loss = observer.observe(passing("openai-responses", then | change, at=1.0)).loss
+        assert loss is not None
+        assert loss.cause == cause
+
+
+@pytest.mark.parametrize(("at", "cause"), [(0.05, None), (1.0, "lost")])
+def test_of_requests_at_once_the_later_could_find_nothing(at: float, cause: str | None) -> None:
+    observer, body = Observer(), session(random.Random(5), "openai-responses", 2)[-1]
+    observer.observe(passing("openai-responses", body))
+    loss = observer.observe(passing("openai-responses", body, at=at)).loss
+    assert (loss.cause if loss else None) == cause
+
+
 def test_a_request_that_passed_is_a_span_of_its_agents_trace(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -433,5 +433,5 @@ def test_a_state_that_left_is_not_blamed_on_the_vendor(
     before = answered_request("openai-responses", first)
     before.leaves = round(leaves * len(before.data))
     observer.observe(before)
-    loss = observer.observe(answered_request("openai-responses", second, read=read)).loss
+    loss = observer.observe(answered_request("openai-responses", second, read=read, at=1.0)).loss
     assert (loss.cause if loss else None) == cause

@@ -247,7 +247,7 @@ def _section(above: str, first: tuple[str, str], *, is_end: bool) -> str:
     heading = label = memory = ""
     level = depth = 0
     is_blank = is_parted = False
-    for line in above.splitlines():
+    for line in above.split("\n"):
         if not line.strip():
             is_blank, is_parted, label = True, True, ""
             continue
@@ -384,7 +384,7 @@ _ENVIRONMENT: Final = re.compile(
     r"|(?:current|main) branch|recent commits|working director(?:y|ies)|cwd|platform"
     r"|shell|os(?: version)?|operating system"
     r"|home directory|hostname|locale|timezone|time zone|(?:modified|deleted|untracked|renamed"
-    r"|new file)|is (?:a |directory a )?git repo(?:sitory)?)\b[^:.]{0,30}(?::|$| is [/~\w]+\S*\.?$)"
+    r"|new file)|is (?:a |directory a )?git repo(?:sitory)?)\b[^:.]{0,30}(?::| is [/~\w]+\S*\.?$)"
     r"|^\W*on branch \S+$|<(?:cwd|shell|platform|os|sandbox_mode|approval_policy)>"
     r"|^(?-i:\?\?| ?[MADRU]{1,2}) [\w./-]+$|^\(clean\)$"
 )
@@ -432,6 +432,7 @@ _DATE: Final = re.compile(
     rf"|\b{_CLOCK}(?: ?[AP]\.?M\b\.?)?|\b\d{{1,2}} ?[AP]\.?M\b\.?|\b\d{{1,2}}h\d\d\b"
     r"|\b\d{1,2} o'clock\b|\b(?:week|KW) \d{1,2}\b"
     r"|\b(?:\d+|an?|one|two|three) (?:second|minute|hour|day|week|month|year)s? ago\b"
+    r"|\bin \d+ (?:second|minute|hour|day|week|month|year)s?\b|\bday \d+ of\b"
     rf"|\b{_DAYS}\b(?: (?:morning|noon|afternoon|evening|night)\b)?"
     r"|(?:星期|礼拜|周|週)[一二三四五六日天]|[((][月火水木金土日][))]|[月火水木金土日]曜日?|[월화수목금토일]요일"
 )
@@ -481,14 +482,18 @@ _LABELLED_ID: Final = re.compile(
     rf"(?i)(\W*(?:[\w-]+[ _-])??{_IDS}(?:[ _-][\w-]+)?\W*(?:[:=]|(?<=build) |(?<=revision) )\s*)"
     r"[\w./+-]+=*\W*"
 )
-_NUMBER: Final = re.compile(r"\$?\b\d+(?:[.,]\d+)*\b%?|\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,11}\b")
+_NUMBER: Final = re.compile(
+    r"\$?\b\d+(?:[.,]\d+)*[kKMG]?\b%?|\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,11}\b"
+)
 _CHOSEN: Final = re.compile(
     r"(?i)\b(?:at (?:most|least)|up to|(?:no )?(?:more|less|fewer|longer|shorter) than|under|over"
     r"|within|max(?:imum)?|min(?:imum)?|limit|never|always|must|should|prefer|keep|use|only|or more"
     r"|or (?:less|fewer)|every|ask|write|answer|wrap|indent|stop|retry|do not|don't)\b"
 )
 _COUNTED: Final = re.compile(rf"(?i){_counting(_COUNTS)}|#\d|\d ?%")
-_LABELLED: Final = re.compile(r"(?i)\W*[\w ./'-]{1,40}[:=]\s*[$#]?[\d.,/%x]+(?: \w+){0,2}\W*")
+_LABELLED: Final = re.compile(
+    r"(?i)\W*[\w ./'-]{1,40}[:=]\s*[$#]?[\d.,/%x]+(?: \w+){0,2}\W*|\W*[A-Za-z]+ [\w-]*\d+\W*"
+)
 _STAMP: Final = re.compile(
     rf"(?i)\W*(?:(?:you (?:have|are)|this is|there are)\b(?: \w+){{0,2}}? ?)?"
     rf"(?:(?:the|your|this|total|current|random|message|session|api)[ _-])?"

@@ -92,7 +92,7 @@ def compare(before: RequestBody, now: RequestBody) -> Comparison:
         path = (now if at < len(now.tools) else before).paths[at]
     elif section == "system" or _digests(before.system) != _digests(now.system):
         at = common_units(before.system, now.system)
-        found = _changed(before.system, now.system, at, "instructions")
+        found = _instructions(before.system, now.system, at)
         path = (now if at < len(now.system) else before).paths[len(now.tools) + at]
     else:
         at = common_units(before.messages, now.messages)
@@ -254,6 +254,17 @@ _DEFAULTS: Final = {
 }  # fmt: skip
 
 
+def _instructions(old: Sequence[Unit], new: Sequence[Unit], at: int) -> Found:
+    """Name who changed a block of instructions, put one in or took one out."""
+    back = _index(old[at:], new[at]) if at < len(new) else None
+    ahead = _index(new[at:], old[at]) if at < len(old) else None
+    if back is not None or at >= len(new):
+        return _changed(old, new[:at], at, "instructions")
+    if ahead is not None:
+        return _changed(old[:at], new, at, "instructions")
+    return _changed(old, new, at, "instructions")
+
+
 def _tools(old: Sequence[Unit], new: Sequence[Unit]) -> Found:
     was, is_ = [unit.name for unit in old], [unit.name for unit in new]
     at = common_units(old, new)
@@ -334,7 +345,7 @@ def _asks_otherwise(lost: Sequence[Unit], come: Sequence[Unit]) -> bool:
 
     It was never answered in this conversation, so nothing that was to stay has gone.
     """
-    if any(unit.role in _MODEL for unit in lost) or not come or come[0].role in _MODEL:
+    if not come or any(unit.role in _MODEL for unit in (*lost, *come)):
         return False
     known = {unit.digest for unit in come}
     return not any(unit.digest in known for unit in lost)
