@@ -48,7 +48,7 @@ def author_of(old: str, new: str, *, role: str = "") -> str:
         return "environment"
     is_end = new.startswith(old) and not now.split("\n", 1)[0].strip()
     section = section or _section(above, first, is_end=is_end)
-    if section == "environment" and not role and _is_counter(*first, counted=_ASKED):
+    if section == "environment" and not role and _is_counter(*first, counted=_PER_REQUEST):
         return "random"
     if section:
         return section
@@ -473,7 +473,7 @@ def _counting(words: str) -> str:
     )
 
 
-_ASKED: Final = re.compile(rf"(?i){_counting(_REQUESTS)}")
+_PER_REQUEST: Final = re.compile(rf"(?i){_counting(_REQUESTS)}")
 _IDS: Final = (
     r"(?:id|uuid|nonce|salt|seed|token|key|hash|digest|checksum|trace|request|session|correlation"
     r"|fence|boundary|marker|build|revision|cache-buster|conversation|run|turns?|steps?|remaining)"

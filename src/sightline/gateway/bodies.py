@@ -374,8 +374,9 @@ def message_units(data: bytes) -> tuple[Unit, ...]:
         return (_block(role, {**result, "tool_use_id": value["tool_call_id"]}),)
     thought = {name: value[name] for name in _THOUGHT if value.get(name)}
     if thought:
-        said = next(iter(thought.values()))
-        units.append(_unit("reasoning", role, thought, text=said if isinstance(said, str) else ""))
+        words = next(iter(thought.values()))
+        text = words if isinstance(words, str) else ""
+        units.append(_unit("reasoning", role, thought, text=text))
     parts = [*_blocks(value), *(value.get("tool_calls") or ())]
     units += [_block(role, part) for part in parts]
     return tuple(units)
@@ -424,10 +425,12 @@ def _readable(block: Mapping[str, Any]) -> tuple[str, str]:
     name = function.get("name", "") if isinstance(function, Mapping) else ""
     answer = function.get("response") if isinstance(function, Mapping) else None
     if isinstance(answer, Mapping) and len(answer) == 1:
-        [said] = answer.values()
-        if isinstance(said, str):
-            return said, str(name)
-    fields = ("content", "output", "arguments", "args", "input", "thinking", "functionResponse")
+        [output] = answer.values()
+        if isinstance(output, str):
+            return output, str(name)
+    fields = (
+        "content", "output", "arguments", "args", "input", "action", "thinking", "functionResponse",
+    )  # fmt: skip
     for field in fields:
         found = block.get(field, function.get(field) if isinstance(function, Mapping) else None)
         if isinstance(found, str):

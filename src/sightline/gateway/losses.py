@@ -397,9 +397,9 @@ def _put_in(come: Sequence[Unit]) -> Found:
 
 
 def _author(units: Sequence[Unit]) -> str:
-    """Name who wrote units that came or went, if all of them are one author's."""
-    kinds = {_kind(unit) for unit in units}
-    return kinds.pop() if len(kinds) == 1 else ""
+    """Name who wrote the first of units that came or went, if an agent wrote all of them."""
+    kinds = [_kind(unit) for unit in units]
+    return kinds[0] if all(kinds) else ""
 
 
 def _kind(unit: Unit) -> str:
@@ -444,7 +444,9 @@ def _call_change(one: Unit, other: Unit) -> str:
     if one.name != other.name:
         return "edited"
     if one.text == other.text:
-        return "random" if one.call != other.call else "reasoning"  # Gemini signs its calls
+        if one.call != other.call:
+            return "random"
+        return "reasoning" if one.kind == "functionCall" else "edited"  # Gemini signs its calls
     return "reserialized" if _same_arguments(one.text, other.text) else "edited"
 
 

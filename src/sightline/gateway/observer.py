@@ -402,9 +402,9 @@ def lifetime_of(body: RequestBody, profile: Profile) -> float:
         ttl = next((unit.ttl for unit in reversed(body.units) if unit.marked), "")
         return lifetime_s(ttl) or ANTHROPIC_S
     options = msgspec.json.decode(body.settings.get("prompt_cache_options", "null"))
-    asked = options.get("ttl") if isinstance(options, dict) else None
+    ttl_field = options.get("ttl") if isinstance(options, dict) else None
     kept = msgspec.json.decode(body.settings.get("prompt_cache_retention", "null"))
-    spans = (str(asked or ""), str(kept or ""), profile.cache.ttl)
+    spans = (str(ttl_field or ""), str(kept or ""), profile.cache.ttl)
     return next(filter(None, map(lifetime_s, spans)), 0.0)
 
 
