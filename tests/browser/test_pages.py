@@ -15,7 +15,15 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import BrowserContext, Locator, Page, Route, async_playwright, expect
+from playwright.async_api import (
+    BrowserContext,
+    CDPSession,
+    Locator,
+    Page,
+    Route,
+    async_playwright,
+    expect,
+)
 from slop_ai import SlopConsumer
 from slop_ai.discovery.bridge import BridgeServer
 from slop_ai.discovery.relay_transport import BridgeRelayTransport
@@ -82,6 +90,7 @@ class Browser:
     def __init__(self, context: BrowserContext, popup: Page) -> None:
         self.context = context
         self.popup = popup
+        self.sessions: dict[Page, CDPSession] = {}
 
     def entry(self, site: str) -> Locator:
         """What the popup shows of a site."""
@@ -90,6 +99,7 @@ class Browser:
     async def open(self, site: str, path: str = "", *, allow: bool = True) -> Page:
         """Open a page, and allow its site."""
         page = await self.context.new_page()
+        await self.look_at(page)
         await page.goto(f"http://{site}/{path}")
         if allow:
             await self.press(site, "Allow this site")
@@ -112,6 +122,22 @@ class Browser:
         await session.send("ServiceWorker.stopAllWorkers")
         await session.detach()
 
+    async def look_at(self, page: Page) -> None:
+        """Have a page count as looked at, whichever is in front."""
+        session = await self.context.new_cdp_session(page)
+        await session.send("Emulation.setFocusEmulationEnabled", {"enabled": True})
+        self.sessions[page] = session
+
+    @asynccontextmanager
+    async def frozen(self, page: Page) -> AsyncIterator[None]:
+        """A page that the browser has frozen, as one that nobody looks at; then it runs again."""
+        session = self.sessions[page]
+        await session.send("Emulation.setFocusEmulationEnabled", {"enabled": False})
+        await session.send("Page.setWebLifecycleState", {"state": "frozen"})
+        yield
+        await session.send("Page.setWebLifecycleState", {"state": "active"})
+        await session.send("Emulation.setFocusEmulationEnabled", {"enabled": True})
+
     async def other_tab(self, verb: str) -> None:
         """Do something to the tab that is not in front, as the browser itself might."""
         worker = self.context.service_workers[-1]
@@ -125,21 +151,39 @@ async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bro
     if path is None or Path(path).is_relative_to(ROOT):
         pytest.skip("no Chromium here that loads extensions: one that is unpacked has no windows")
     loads = [f"--disable-extensions-except={EXTENSION}", f"--load-extension={EXTENSION}"]
+    # Started by us: one that is started by the library counts every page as looked at, always.
+    process = await asyncio.create_subprocess_exec(
+        path,
+        "--headless=new",
+        "--no-first-run",
+        "--remote-debugging-port=0",
+        f"--user-data-dir={tmp_path_factory.mktemp('browser')}",
+        "--window-size=1280,800",
+        *FLAGS,
+        *loads,
+        "about:blank",
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    while not (said := (await process.stderr.readline()).decode()).startswith("DevTools listening"):
+        assert said, "the browser ended"
+    rest = asyncio.create_task(process.stderr.read())
     async with async_playwright() as playwright:
-        context = await playwright.chromium.launch_persistent_context(
-            tmp_path_factory.mktemp("browser"),
-            executable_path=path,
-            headless=False,
-            args=["--headless=new", *FLAGS, *loads],
-        )
+        connected = await playwright.chromium.connect_over_cdp(said.split()[-1], no_defaults=True)
+        [context] = connected.contexts
         context.set_default_timeout(TIMEOUT_MS)
         await context.route("http://*.example/**", answer)
         if not context.service_workers:
             await context.wait_for_event("serviceworker")
         popup = context.pages[0]
         await popup.goto(context.service_workers[0].url.replace("worker.js", "popup.html"))
-        yield Browser(context, popup)
-        await context.close()
+        opened = Browser(context, popup)
+        await opened.look_at(popup)
+        yield opened
+        await connected.close()
+    process.terminate()
+    await process.wait()
+    await rest
 
 
 @asynccontextmanager
@@ -260,9 +304,8 @@ async def test_a_tab_is_followed_through_reload_sleep_and_its_end(
     await until(hub, lambda shown: "not connected" in str(shown.get("web-counter")))
     await until(hub, lambda shown: shown == {"web-counter": 0})
 
-    await page.evaluate("document.dispatchEvent(new Event('freeze'))")
-    await until(hub, lambda shown: "asleep" in str(shown.get("web-counter")))
-    await page.evaluate("document.dispatchEvent(new Event('resume'))")
+    async with browser.frozen(page):
+        await until(hub, lambda shown: "asleep" in str(shown.get("web-counter")))
     await until(hub, lambda shown: shown == {"web-counter": 0})
 
     await browser.popup.bring_to_front()
@@ -335,6 +378,7 @@ async def test_an_agent_and_a_person_move_cards_on_the_same_board(
 ) -> None:
     assert hub.bridge is not None
     page = await browser.context.new_page()
+    await browser.look_at(page)
     await page.add_init_script(dialling(hub.bridge.port))
     move = invoke("m1", "/todo/c1", "move", app="web-kanban", to="done", position=0)
     model = ScriptedModel([["Done it is.", move], "The name is chosen.", "The oven, too."])
