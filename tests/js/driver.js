@@ -1,6 +1,7 @@
 /**
- * Apps that do what they are told, a command per line of JSON, for the tests that hold them against
- * ours: each command is answered with one line, what the app sent to whom, and its version.
+ * Apps that do what they are told, for the tests that hold them against ours: each line is a list of
+ * commands, of different apps, and is answered with one line: for each, what the app sent to whom,
+ * and its version.
  */
 import { existsSync } from "node:fs";
 import { formatTree } from "../../js/text.js";
@@ -24,35 +25,33 @@ function called(descriptor) {
   return made;
 }
 
+function withoutLast(text) {
+  const message = JSON.parse(text);
+  message.ops?.pop();
+  return JSON.stringify(message);
+}
+
 const commands = {
-  open: ({ app: id, unknown = [] }) => {
+  /** A forgetful app leaves the last operation out of each of its patches. */
+  open: ({ app: id, unknown = [], forgetful = false }) => {
     apps.get(id)?.app.close();
     const app = new App("root", "Root", { coalesce: 1e9 });
     app.info.capabilities = app.info.capabilities.filter((name) => !unknown.includes(name));
-    apps.set(id, { app, lines: new Map(), said: [] });
+    apps.set(id, { app, lines: new Map(), said: [], forgetful });
   },
   register: ({ app: id, path, descriptor }) => {
     const { app } = apps.get(id);
     app.register(path, called(descriptor));
-    return { tree: app.tree(), text: JSON.stringify(app.tree()) };
-  },
-  update: ({ app: id, path, change }) => {
-    const { app } = apps.get(id);
-    app.update(path, change);
-    return { tree: app.tree() };
+    return { text: JSON.stringify(app.tree()) };
   },
   connect: ({ app: id, line }) => {
     const own = apps.get(id);
     own.lines.set(
       line,
-      own.app.connect((text) => own.said.push([line, text])),
+      own.app.connect((text) => own.said.push([line, own.forgetful ? withoutLast(text) : text])),
     );
   },
-  receive: async ({ app: id, line, text }) => {
-    apps.get(id).lines.get(line)?.receive(text);
-    // A query is answered in a microtask or two.
-    await new Promise((resolve) => setImmediate(resolve));
-  },
+  receive: ({ app: id, line, text }) => void apps.get(id).lines.get(line)?.receive(text),
   close: ({ app: id, line }) => {
     apps.get(id).lines.get(line)?.close();
     apps.get(id).lines.delete(line);
@@ -61,17 +60,25 @@ const commands = {
   text: ({ tree }) => ({ text: formatTree(tree) }),
 };
 
-async function answered(line) {
-  const command = JSON.parse(line);
-  let answer;
+function done(command) {
   try {
-    answer = (await commands[command.do](command)) ?? {};
+    return commands[command.do](command);
   } catch (error) {
-    answer = { error: error.message };
+    return { error: error.message };
   }
-  const own = apps.get(command.app);
-  const said = own?.said.splice(0) ?? [];
-  return JSON.stringify({ ...answer, said, version: own?.app.version });
+}
+
+async function answered(line) {
+  const given = JSON.parse(line);
+  const answers = given.map(done);
+  // A query is answered in a microtask or two.
+  await new Promise((resolve) => setImmediate(resolve));
+  return JSON.stringify(
+    given.map(({ app }, at) => {
+      const own = apps.get(app);
+      return { ...answers[at], said: own?.said.splice(0) ?? [], version: own?.app.version };
+    }),
+  );
 }
 
 let rest = "";

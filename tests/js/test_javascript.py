@@ -8,6 +8,7 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.request import urlopen
 
@@ -20,7 +21,6 @@ from sightline.slop.app.app import App
 from sightline.slop.app.javascript import javascript
 from sightline.slop.protocol.codec import decode, from_value
 from sightline.slop.protocol.text import format_tree
-from sightline.slop.protocol.tree import Node
 from sightline.slop.transports.stdio import spawn_stdio
 from support import web
 from support.convergence import World
@@ -36,7 +36,8 @@ VIEWS: list[dict[str, Any]] = [
 ]  # fmt: skip
 SHIPPED_BYTES = 12_000
 CASES = 400 if WHOLE else 8
-WORLDS = 2_000 if WHOLE else 8
+WORLDS = 2_000 if WHOLE else 200
+TOGETHER = 200
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +75,11 @@ def _nothing(**_: Any) -> None:
 class Both:
     """The same app in both languages, and what each said to the same requests."""
 
-    def __init__(self, node: NodeApps) -> None:
+    def __init__(self, node: NodeApps, name: str) -> None:
         self.node = node
+        self.name = name
         self.app = App("root", "Root")
-        node.do("open", app="both")
+        node.do("open", app=name)
         self.ours: list[Any] = []
         self.theirs: list[Any] = []
 
@@ -85,22 +87,22 @@ class Both:
         given = holdable(as_descriptor(value))
         del given["id"]
         self.app.register("/", called(given))
-        self.node.do("register", app="both", path="/", descriptor=given)
+        self.node.do("register", app=self.name, path="/", descriptor=given)
         self.app._provider.publish(self.app.tree())
 
     def connect(self) -> None:
         self.connection = self.app._provider.connect()
         self.connection.frames_to_send()
-        self.node.do("connect", app="both", line="a")
+        self.node.do("connect", app=self.name, line="a")
 
     def ask(self, message: dict[str, Any]) -> None:
         text = json.dumps(message)
         self.connection.receive(text)
-        self._note(self.node.do("receive", app="both", line="a", text=text))
+        self._note(self.node.do("receive", app=self.name, line="a", text=text))
 
     def flush(self) -> None:
         self.app._provider.flush()
-        self._note(self.node.do("flush", app="both"))
+        self._note(self.node.do("flush", app=self.name))
 
     def _note(self, answer: Any) -> None:
         self.ours += map(json.loads, self.connection.frames_to_send(1 << 30))
@@ -108,11 +110,12 @@ class Both:
 
 
 def test_the_same_change_is_the_same_patch_in_both_languages(node: NodeApps) -> None:
-    compared = 0
-    for seed in range(CASES):
+    patches: list[Any] = []
+
+    def compare(seed: int) -> None:
         rng = random.Random(seed)
         value = tree(rng, rng.choice([2, 3, 3, 4]))
-        both = Both(node)
+        both = Both(node, f"both {seed}")
         both.show(value)
         both.connect()
         for at, view in enumerate(VIEWS):
@@ -122,8 +125,10 @@ def test_the_same_change_is_the_same_patch_in_both_languages(node: NodeApps) -> 
             both.show(value)
             both.flush()
         assert _sorted(both.theirs) == _sorted(both.ours), f"seed {seed}"
-        compared += sum(message["type"] == "patch" for message in both.ours)
-    assert compared > 5 * CASES
+        patches.extend(message for message in both.ours if message["type"] == "patch")
+
+    node.together(partial(compare, seed) for seed in range(CASES))
+    assert len(patches) > 5 * CASES
 
 
 def _sorted(messages: list[Any]) -> list[str]:
@@ -172,16 +177,17 @@ class NodeConnection:
 class NodeProvider:
     """An app in Node, as the protocol's machine has it."""
 
-    def __init__(self, node: NodeApps, value: Tree, unknown: tuple[str, ...]) -> None:
+    def __init__(self, node: NodeApps, name: str, value: Tree, **given: Any) -> None:
         self._node = node
+        self._name = name
         self.version = 0
         self.connections: dict[int, NodeConnection] = {}
-        self.do("open", unknown=unknown)
+        self.do("open", **given)
         self.show(value)
         self.do("flush")
 
     def do(self, command: str, **given: Any) -> Any:
-        answer = self._node.do(command, app="world", **given)
+        answer = self._node.do(command, app=self._name, **given)
         self.version = answer["version"]
         for connection in self.connections.values():
             connection.take(answer["said"])
@@ -194,9 +200,6 @@ class NodeProvider:
         # As it is written there: another spelling of a number would be another text.
         self.tree = decode(answer["text"].encode())
 
-    def publish(self, _: Node) -> None:
-        """The world shows its value in its own way."""
-
     def flush(self) -> None:
         self.do("flush")
 
@@ -205,15 +208,19 @@ class NodeProvider:
 
 
 class NodeWorld(World):
-    """A world whose provider is an app in Node."""
+    """A world whose provider is an app in Node: a small one, as many of them find more."""
 
-    def __init__(self, node: NodeApps, seed: int) -> None:
+    def __init__(self, node: NodeApps, seed: int, *, forgetful: bool = False) -> None:
         self.process = node
-        super().__init__(seed)
+        self.name = f"world {seed % TOGETHER}"
+        self.forgetful = forgetful
+        super().__init__(seed, steps=(2, 10) if seed % 20 else (10, 60), levels=(2,))
 
     def new_provider(self) -> Any:
         self.lives += 1
-        provider = NodeProvider(self.process, self.value, self.unknown)
+        provider = NodeProvider(
+            self.process, self.name, self.value, unknown=self.unknown, forgetful=self.forgetful
+        )
         self.node = provider.tree
         self.shown = {provider.version: self.node}
         return provider
@@ -223,18 +230,34 @@ class NodeWorld(World):
         own, (path, view) = list(self.asked.items())[-1]
         self.asked[own] = path, replace(view, available_actions=True)
 
-    def change(self) -> None:
-        super().change()
+    def show(self) -> None:
         provider: Any = self.provider
         provider.show(self.value)
         self.node = provider.tree
 
 
-def test_every_mirror_of_an_app_in_node_ends_equal_to_what_it_shows(node: NodeApps) -> None:
-    for seed in range(WORLDS):
-        world = NodeWorld(node, seed)
+def wrong_worlds(node: NodeApps, seeds: range, **given: Any) -> dict[int, list[str]]:
+    """What was wrong in which of some worlds, which run side by side."""
+    found: dict[int, list[str]] = {}
+
+    def run(seed: int) -> None:
+        world = NodeWorld(node, seed, **given)
         world.run()
-        assert world.differences() == [], f"seed {seed}"
+        if wrong := world.differences():
+            found[seed] = wrong
+
+    for first in range(seeds.start, seeds.stop, TOGETHER):
+        some = range(first, min(first + TOGETHER, seeds.stop))
+        node.together(partial(run, seed) for seed in some)
+    return found
+
+
+def test_every_mirror_of_an_app_in_node_ends_equal_to_what_it_shows(node: NodeApps) -> None:
+    assert wrong_worlds(node, range(WORLDS)) == {}
+
+
+def test_an_app_in_node_that_leaves_something_out_is_seen_to(node: NodeApps) -> None:
+    assert len(wrong_worlds(node, range(20), forgetful=True)) >= 15
 
 
 def test_both_write_the_same_text(node: NodeApps) -> None:
@@ -245,7 +268,8 @@ def test_both_write_the_same_text(node: NodeApps) -> None:
         node.do("open", app="text")
         given = as_descriptor(value)
         del given["id"]
-        shown = node.do("register", app="text", path="/", descriptor=given)["tree"]
+        answer = node.do("register", app="text", path="/", descriptor=given)
+        shown = json.loads(answer["text"])
         assert node.do("text", app="text", tree=shown)["text"] == format_tree(from_value(shown))
         seen += len(every_node(value))
     assert seen > 20 * CASES

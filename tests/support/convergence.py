@@ -34,6 +34,7 @@ class World:
         seed: int,
         *,
         steps: tuple[int, int] = (10, 60),
+        levels: tuple[int, ...] = (2, 2, 3, 3, 4),
         consumer: type[Consumer] = Consumer,
         unreadable: float = 0.2,
     ) -> None:
@@ -45,8 +46,8 @@ class World:
         self.unreadable = unreadable
         self.damaged: dict[bytes, bytes] = {}
         # The largest of a few: what has no nodes has no patches.
-        levels = self.rng.choice([2, 2, 3, 3, 4])
-        some = [tree(self.rng, levels) for _ in range(self.rng.randrange(1, 5))]
+        deep = self.rng.choice(levels)
+        some = [tree(self.rng, deep) for _ in range(self.rng.randrange(1, 5))]
         self.value = max(some, key=lambda value: len(every_node(value)))
         self.node = _from_checked(self.value)  # the generator's trees are legal
         self.lives = self.ticks = 0
@@ -116,6 +117,10 @@ class World:
         self.value["id"] = "root"
         self.ticks += 1  # something that every later patch overwrites
         self.value["properties"] = {**(self.value.get("properties") or {}), "tick": self.ticks}
+        self.show()
+
+    def show(self) -> None:
+        """Have the provider show the value."""
         self.node = _from_checked(self.value)  # the generator's trees are legal
         self.provider.publish(self.node)
 

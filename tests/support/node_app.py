@@ -6,8 +6,11 @@ import importlib.util
 import json
 import shutil
 import subprocess
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+
+from greenlet import getcurrent, greenlet  # type: ignore[import-untyped]  # it has no types
 
 ROOT = Path(__file__).parents[2]
 Json = Any
@@ -65,11 +68,25 @@ class NodeApps:
 
     def do(self, command: str, **given: Json) -> Json:
         """Have a command done; returns the answer. Raises ValueError with what the app said."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"do": command, **given}).encode() + b"\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
+        told = {"do": command, **given}
+        asker = getcurrent()
+        answer = self._ask([told])[0] if asker.parent is None else asker.parent.switch(told)
         if "error" in answer:
             raise ValueError(answer["error"])
         return answer
+
+    def together(self, jobs: Iterable[Callable[[], None]]) -> None:
+        """Run jobs side by side: whatever they want done at one time travels as one message."""
+        starting = [greenlet(job) for job in jobs]
+        wanted = {job: told for job in starting if (told := job.switch())}
+        while wanted:
+            answers = zip(wanted, self._ask(list(wanted.values())), strict=True)
+            wanted = {job: told for job, answer in answers if (told := job.switch(answer))}
+
+    def _ask(self, commands: list[Json]) -> list[Json]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(commands).encode() + b"\n")
+        self._process.stdin.flush()
+        answers: list[Json] = json.loads(self._process.stdout.readline())
+        return answers
