@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -35,6 +36,7 @@ from browser.test_accessible import AXE, FOUND
 from sightline.agent.host import Host
 from sightline.agent.models.scripted import ScriptedModel
 from sightline.config import Settings
+from sightline.errors import ActionFailed
 from sightline.slop.hub.browser import BrowserBridge
 from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.text import format_tree
@@ -48,6 +50,7 @@ whole = pytest.mark.skipif(not WHOLE, reason="LAWS=whole")
 
 EXTENSION = ROOT / "js" / "extension"
 HOSTILE = "Counter \u202e<img src=x onerror='window.hacked=1'>"
+DOCUMENTED = (ROOT / "docs" / "javascript.md").read_text("utf-8")
 PAGES = {
     "": f"""<meta charset="utf-8"><title>{HOSTILE}</title>"""
     """<script type="module">
@@ -71,6 +74,13 @@ PAGES = {
       <meta name="slop" content="ws://127.0.0.1:1/slop">
       <meta name="slop" content="ws://user@sockets.example/slop">
       <meta name="slop" content="javascript:alert(1)">""",
+    "docs": """<title>Todos</title><script>
+      const todos = [{ id: "a", title: "Read", done: false }];
+      const addTodo = (title) => void todos.push({ id: "b", title, done: false });
+      const finish = (own) => { todos.find(({ id }) => id === own).done = true; };
+    </script><script type="module">"""
+    + re.findall(r"^```js\n(.*?)^```$", DOCUMENTED, re.MULTILINE | re.DOTALL)[0]
+    + "</script>",
 }
 
 
@@ -402,6 +412,28 @@ async def test_an_agent_and_a_person_move_cards_on_the_same_board(
         assert await page.locator("#seen").inner_text() == format_tree(app.tree)
         assert await barriers(page) == []
     await page.close()
+
+
+async def test_the_page_of_the_documentation_is_used_by_an_agent(
+    browser: Browser, hub: Hub
+) -> None:
+    assert hub.bridge is not None
+    page = await browser.context.new_page()
+    await page.add_init_script(dialling(hub.bridge.port))
+    await page.goto("http://docs.example/docs")
+    await browser.press("docs.example", "Allow this site")
+    await until(hub, lambda shown: shown == {"web-todos": [("a", False)]}, todos_of)
+    assert (await hub.invoke("web-todos", "/list", "add", {"title": "Write"})).status == "ok"
+    assert (await hub.invoke("web-todos", "/list/a", "finish", {})).status == "ok"
+    await until(hub, lambda shown: shown == {"web-todos": [("a", True), ("b", False)]}, todos_of)
+    with pytest.raises(ActionFailed, match="does not offer 'finish'"):
+        await hub.invoke("web-todos", "/list/a", "finish", {})
+    await page.close()
+    await until(hub, lambda shown: shown == {}, todos_of)
+
+
+def todos_of(tree: Node) -> list[tuple[str, Any]]:
+    return [(todo.id, todo.properties["done"]) for todo in tree.at("/list").children]
 
 
 def done_of(tree: Node) -> list[str]:

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -284,6 +285,15 @@ def test_what_is_shipped_is_small_and_is_printed() -> None:
     assert b"export class App" in CliRunner().invoke(cli, ["js", "--types"]).output_bytes
     if (ROOT / "src/sightline/js/sightline.js").exists():  # made by `python setup/page.py`
         assert len(gzip.compress(printed, 9)) <= SHIPPED_BYTES
+
+
+def test_the_commands_of_the_page_print_what_they_are_redirected_to() -> None:
+    page = (ROOT / "docs/javascript.md").read_text("utf-8")
+    commands = re.findall(r"^sightline (js.*?) > ([\w]+)\.(\S+)", page, re.MULTILINE)
+    for command, name, ending in commands:
+        printed = CliRunner().invoke(cli, command.split()).output_bytes
+        assert printed == javascript(name, ending)
+    assert len(commands) == 5
 
 
 async def test_an_app_served_over_http_has_it_for_its_pages() -> None:
