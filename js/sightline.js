@@ -55,6 +55,7 @@ const LOOK_UP = 10_000;
 const PIECE = 128 * 1024;
 const LAST = 2 ** 30;
 const SLICE_MS = 0.5;
+const ALARM = { salience: 1, urgency: "high" };
 
 /** What an action or a hook throws to say why not, by one of the protocol's codes. */
 export class ActionError extends Error {
@@ -72,14 +73,17 @@ function refuse(code, message) {
 
 /** What may be said of an error: its own reason, or that there is one, which is in the log. */
 function reasonOf(error, ...where) {
-  if (error instanceof ActionError) return error;
+  if (error instanceof ActionError) return { code: error.code, message: error.message };
   console.error(...where, error);
   return { code: "internal", message: "the app failed" };
 }
 
 /** @returns {never} */
-function fault(path, reason) {
-  throw new TypeError(`${path}: ${reason}`);
+const missing = (path) => refuse("not_found", `${path}: there is no such node`);
+
+/** @returns {never} */
+function fault(where, reason) {
+  throw new TypeError(`${isText(where) ? where : format(where)}: ${reason}`);
 }
 
 // JSON
@@ -135,12 +139,16 @@ function clean(value, path, level = 0) {
   );
 }
 
-/** What was known, where the same is said again; else a copy of what is said. */
-function settled(known, given, path) {
-  if (same(known, given)) return known;
-  const copy = clean(given, path());
+/** What was known, where the same is said again; else a copy of what is said, if anything is. */
+function settled(known, given, ids) {
+  if (given == null || same(known, given)) return given == null ? undefined : known;
+  const copy = clean(given, format(ids));
   return same(known, copy) ? known : copy;
 }
+
+/** A node with some members, itself if it has them. */
+const changed = (node, members) =>
+  keys(members).every((name) => members[name] === node[name]) ? node : { ...node, ...members };
 
 /** The list that was known, if the new one has the very same nodes. */
 function keptList(known, list) {
@@ -154,9 +162,9 @@ function keptList(known, list) {
 const isId = (id) =>
   isText(id) && id && !RESERVED.includes(id) && !/[/~]/.test(id) && fits(id, ID_BYTES);
 
-function checkedId(id, path) {
+function checkedId(id, where) {
   if (isId(id)) return id;
-  fault(path, `no id: ${brief(id)} (1 to ${ID_BYTES} bytes, no '/' or '~', no field's name)`);
+  fault(where, `no id: ${brief(id)}, but legalId() makes one of most`);
 }
 
 /**
@@ -184,9 +192,6 @@ function checkedIds(path) {
   return ids.length < LEVELS ? ids : fault(path, `more than ${LEVELS} levels`);
 }
 
-/** The path of a child; that of the root where there is no parent. */
-const join = (parent, id) =>
-  parent === null ? "/" : parent === "/" ? `/${id}` : `${parent}/${id}`;
 const format = (ids) => `/${ids.join("/")}`;
 const escaped = (token) => String(token).replaceAll("~", "~0").replaceAll("/", "~1");
 const childOf = (node, id) => node?.children?.find((child) => child.id === id);
@@ -194,15 +199,15 @@ const nodeAt = (node, ids) => ids.reduce(childOf, node);
 const totalOf = (node) => node.meta?.total_children ?? node.children?.length ?? 0;
 
 /** A node of which something changed, with the way to it made anew. */
-function changeAt(node, ids, path, how) {
-  if (!ids.length) return how(node);
-  const at = node.children?.findIndex((child) => child.id === ids[0]) ?? -1;
-  if (at < 0) fault(path, "there is no such node");
-  return {
-    ...node,
-    children: node.children.with(at, changeAt(node.children[at], ids.slice(1), path, how)),
-  };
-}
+const changeAt = (node, ids, how) =>
+  ids.length
+    ? {
+        ...node,
+        children: node.children.map((child) =>
+          child.id === ids[0] ? changeAt(child, ids.slice(1), how) : child,
+        ),
+      }
+    : how(node);
 
 // SLOP, state tree, affordances, content references: what their members may be.
 const oneOf = (names) => {
@@ -243,11 +248,11 @@ const CONTENT = {
   hash: isText,
 };
 
-function checkMembers(value, rules, path, required = []) {
+function checkMembers(value, rules, where, required = []) {
   for (const name of keys(rules)) {
     const member = value[name];
     if (member == null ? required.includes(name) : !rules[name](member)) {
-      fault(path(), `'${name}' must not be ${brief(member)}`);
+      fault(where, `'${name}' must not be ${brief(member)}`);
     }
   }
 }
@@ -280,14 +285,11 @@ const limited = (name, is, size) => {
 limited("imum", TYPES.number, Number);
 limited("Length", isText, sizeOf);
 limited("Items", isArray, sizeOf);
+const NOTES = oneOf(
+  "title description default examples format deprecated properties items additionalProperties",
+);
 /** The keywords of which the values are schemas. */
-const PARTS = {
-  properties: values,
-  anyOf: (rule) => rule,
-  items: (rule) => [rule],
-  additionalProperties: (rule) => [rule],
-};
-const NOTES = oneOf("title description default examples format deprecated");
+const SCHEMAS = oneOf("anyOf items additionalProperties");
 
 /** Which keyword of a schema a value breaks, and where; nothing if it fits. */
 function misfit(schema, value, at = "") {
@@ -309,9 +311,9 @@ function misfit(schema, value, at = "") {
 /** Refuse a schema that is none, or that says what is not checked here. */
 function checkSchema(schema, path) {
   for (const [name, rule] of entries(schema)) {
-    if (!hasOwn({ ...KEYWORDS, ...PARTS }, name) && !NOTES(name))
-      fault(path, `'${name}' is not checked`);
-    for (const part of PARTS[name]?.(rule) ?? []) checkSchema(part, path);
+    if (!hasOwn(KEYWORDS, name) && !NOTES(name)) fault(path, `'${name}' is not checked`);
+    const parts = name === "properties" ? values(rule) : SCHEMAS(name) ? [rule].flat() : [];
+    for (const part of parts) checkSchema(part, path);
     if (name === "type" && ![rule].flat().every((type) => hasOwn(TYPES, type)))
       fault(path, `no type: ${rule}`);
   }
@@ -331,7 +333,7 @@ const HOOKS = oneOf("guard authorize when refreshes");
 
 function makeAction(name, handler, path, options = {}) {
   const where = `${path} actions.${name}`;
-  if (!name || typeof handler !== "function") fault(where, "needs a name and a handler");
+  if (!name || typeof handler !== "function") fault(where, "needs a name and a function");
   const unknown = keys(options).find((option) => !hasOwn(AFFORDANCE, option) && !HOOKS(option));
   if (unknown) fault(where, `there is no option '${unknown}'`);
   const affordance = { action: name };
@@ -340,7 +342,7 @@ function makeAction(name, handler, path, options = {}) {
     const isSchema = AFFORDANCE[option] === isObject && isObject(given);
     if (given != null && given !== false) affordance[option] = isSchema ? fullSchema(given) : given;
   }
-  checkMembers(affordance, AFFORDANCE, () => where);
+  checkMembers(affordance, AFFORDANCE, where);
   if (affordance.params) checkSchema(affordance.params, where);
   return { ...options, name, handler, affordance: clean(affordance, where) };
 }
@@ -351,92 +353,89 @@ const KEYS = oneOf(
   "id type props properties summary meta items children window actions content_ref contentRef",
 );
 
+/** One member that may be said by either of two names. */
+const either = (name, one, other, ids) =>
+  one === undefined || one === other
+    ? other
+    : other === undefined
+      ? one
+      : fault(ids, `'${name}' is given twice`);
+
 /** The node that a descriptor says; the one that was known, where it says the same. */
-function build(given, parent, id, type, known, found, level = 1) {
-  const path = () => join(parent, id);
-  if (!isObject(given) || level > LEVELS)
-    fault(path(), `no descriptor, or more than ${LEVELS} levels`);
-  for (const key in given) if (!KEYS(key)) fault(path(), `there is no key '${key}'`);
-  const { props, properties = props, summary, meta, window, actions } = given;
-  const { content_ref, contentRef = content_ref } = given;
-  if (props != null && properties !== props) fault(path(), "'props' are given twice");
+function build(given, ids, id, type, known, found) {
+  if (!isObject(given) || ids.length >= LEVELS)
+    fault(ids, `no descriptor, or more than ${LEVELS} levels`);
+  for (const key in given) if (!KEYS(key)) fault(ids, `there is no key '${key}'`);
+  const { actions, contentRef, props } = given;
+  const before = known ?? {};
   const node = {
-    id: known || parent === null ? id : checkedId(id, parent),
+    id: known || !ids.length || isId(id) ? id : checkedId(id, ids.slice(0, -1)),
     type: given.type ?? type,
-    properties: isGiven("props", properties, path)
-      ? settled(known?.properties, properties, path)
-      : undefined,
-    meta:
-      isGiven("meta", meta, path) || summary != null || window
-        ? metaOf(given, known?.meta, path)
-        : undefined,
-    affordances: actions ? offered(actions, known?.affordances, path, found) : undefined,
-    content_ref: isGiven("content_ref", contentRef, path)
-      ? settled(known?.content_ref, contentOf(contentRef, path), path)
-      : undefined,
-    children: childrenOf(given, path, known?.children, found, level),
+    properties: settled(
+      before.properties,
+      objectOf("props", either("props", props, given.properties, ids), ids),
+      ids,
+    ),
+    meta: settled(before.meta, metaOf(given, ids), ids),
+    affordances: actions && settled(before.affordances, offered(actions, ids, found), ids),
+    content_ref: settled(
+      before.content_ref,
+      contentOf(either("content_ref", contentRef, given.content_ref, ids), ids),
+      ids,
+    ),
+    children: childrenOf(given, ids, before.children, found),
   };
-  if (!isText(node.type) || !node.type) fault(path(), "'type' must not be empty");
-  return known &&
-    node.type === known.type &&
-    node.properties === known.properties &&
-    node.meta === known.meta &&
-    node.affordances === known.affordances &&
-    node.content_ref === known.content_ref &&
-    node.children === known.children
-    ? known
-    : node;
+  if (!isText(node.type) || !node.type) fault(ids, "'type' must not be empty");
+  return known ? changed(known, node) : node;
 }
 
-const isGiven = (name, value, path) =>
-  value != null && (isObject(value) || fault(path(), `'${name}' must be an object`));
+const objectOf = (name, value, ids) =>
+  value == null || isObject(value) ? value : fault(ids, `'${name}' must be an object`);
 
-function offered(actions, known, path, found) {
+function offered(actions, ids, found) {
   const all = entries(actions).map(([name, item]) => {
     const { handler, ...options } = typeof item === "function" ? { handler: item } : (item ?? {});
-    return makeAction(name, handler, path(), options);
+    return makeAction(name, handler, format(ids), options);
   });
   if (!all.length) return undefined;
-  found.set(path(), all);
-  const list = all.map((item) => item.affordance);
-  return settled(known, list, path);
+  found.set(format(ids), all);
+  return all.map((item) => item.affordance);
 }
 
-function contentOf(given, path) {
+function contentOf(given, ids) {
+  if (!objectOf("content_ref", given, ids)) return undefined;
   const isTextual = /^text\/|(json|xml|yaml)$/.test(given.mime ?? "");
   const content = {
     type: isTextual ? "text" : "binary",
-    uri: `slop://content${path()}`,
+    uri: `slop://content${format(ids)}`,
     ...given,
   };
-  checkMembers(content, CONTENT, path, ["mime", "summary"]);
+  checkMembers(content, CONTENT, ids, ["mime", "summary"]);
   return content;
 }
 
-function metaOf({ meta, summary, window }, known, path) {
+function metaOf({ meta, summary, window }, ids) {
+  if (!objectOf("meta", meta, ids) && summary == null && !window) return undefined;
   const all = { ...meta };
   if (summary != null) all.summary = summary;
   if (window) {
-    if (!isArray(window.items)) fault(path(), "'items' must be a list");
+    if (!isArray(window.items)) fault(ids, "'items' must be a list");
     const { items, offset = 0, total = offset + items.length } = window;
     // SLOP, scaling: a window sets meta.total_children and meta.window.
     Object.assign(all, { total_children: total, window: [offset, items.length] });
   }
-  checkMembers(all, META, path);
-  return keys(all).length ? settled(known, all, path) : undefined;
+  checkMembers(all, META, ids);
+  return keys(all).length ? all : undefined;
 }
 
-function childrenOf({ items, children = items, window }, path, known, found, level) {
-  const list = window ? window.items : children;
-  if ((items !== undefined && items !== children) || (window && children !== undefined))
-    fault(path(), "'items' are given twice");
+function childrenOf({ items, children, window }, ids, known, found) {
+  const list = either("items", either("items", items, children, ids), window?.items, ids);
   if (list == null) return list;
-  const here = path();
   const all = isObject(list)
     ? entries(list).map(([id, item]) => ({ ...item, id }))
     : typeof list === "object"
       ? [...list]
-      : fault(here, "'items' must be a list");
+      : fault(ids, "'items' must be a list");
   const before = known ?? [];
   let byId;
   const made = all.map((item, at) => {
@@ -446,18 +445,20 @@ function childrenOf({ items, children = items, window }, path, known, found, lev
       byId ??= new Map(before.map((child) => [child.id, child]));
       past = byId.get(id);
     }
-    return build(item, here, id, "item", past, found, level + 1);
+    return build(item, [...ids, id], id, "item", past, found);
   });
   if (byId || !known) {
-    const ids = new Set();
+    const seen = new Set();
     for (const { id } of made)
-      if (ids.size === ids.add(id).size) fault(join(here, id), "two items have one id");
+      if (seen.size === seen.add(id).size) fault([...ids, id], "two items have one id");
   }
   return keptList(known, made);
 }
 
 // What changed
 
+/** @param {string} op @param {string} path @param {any} [value] @param {number} [index] */
+const operation = (op, path, value, index) => ({ op, path, value, index });
 const presence = (list) => (isArray(list) ? "list" : list);
 const hasMembers = (name, value) => (name === "properties" || name === "meta") && value != null;
 
@@ -470,7 +471,7 @@ function diff(old, next, fields, path = "", ops = []) {
   const isSame = old.id === next.id && old.type === next.type;
   const { own, isRisky } = isSame ? fieldOps(old, next, path) : { own: [], isRisky: true };
   if (!isSame || (path && isRisky && !(fields && pays(own, next)))) {
-    ops.push({ op: "replace", path: path || "/", value: next });
+    ops.push(operation("replace", path || "/", next));
     return ops;
   }
   for (const op of own) ops.push(op);
@@ -494,8 +495,8 @@ function fieldOps(old, next, path) {
       isRisky ||= !keys(before).length || !same(before[""], after[""]);
     } else {
       isRisky = true;
-      if (after === undefined) own.push({ op: "remove", path: where });
-      else own.push({ op: before === undefined ? "add" : "replace", path: where, value: after });
+      const op = before === undefined ? "add" : "replace";
+      own.push(operation(after === undefined ? "remove" : op, where, after));
     }
   }
   return { own, isRisky };
@@ -512,17 +513,21 @@ function memberOps(old, next, where) {
     staying.add(key);
     last = at;
   }
-  const op = (op, key) => ({
-    op,
-    path: `${where}/${escaped(key)}`,
-    value: op === "remove" ? undefined : next[key],
-  });
+  const rest = keys(next).filter((key) => !staying.has(key));
+  const all = (op, names) =>
+    names.map((key) =>
+      operation(op, `${where}/${escaped(key)}`, op === "remove" ? undefined : next[key]),
+    );
   return [
-    ...before.filter((key) => !staying.has(key)).map((key) => op("remove", key)),
-    ...[...staying].filter((key) => !same(old[key], next[key])).map((key) => op("replace", key)),
-    ...keys(next)
-      .filter((key) => !staying.has(key))
-      .map((key) => op("add", key)),
+    ...all(
+      "remove",
+      before.filter((key) => !staying.has(key)),
+    ),
+    ...all(
+      "replace",
+      [...staying].filter((key) => !same(old[key], next[key])),
+    ),
+    ...all("add", rest),
   ];
 }
 
@@ -550,16 +555,16 @@ function childOps(old, next, path, ops) {
   const wanted = new Set(next.slice(first, b + 1).map((node) => node.id));
   for (const node of old.slice(first, a + 1)) {
     if (wanted.has(node.id)) stays.set(node.id, [stays.size, node]);
-    else ops.push({ op: "remove", path: `${path}/${node.id}` });
+    else ops.push(operation("remove", `${path}/${node.id}`));
   }
   const kept = next.slice(first, b + 1).filter((node) => stays.has(node.id));
   for (const [at, index] of moves(kept.map((node) => stays.get(node.id)[0]))) {
-    ops.push({ op: "move", path: `${path}/${kept[at].id}`, index: first + index });
+    ops.push(operation("move", `${path}/${kept[at].id}`, undefined, first + index));
   }
   const pairs = [];
   next.forEach((node, at) => {
     const past = at < first ? old[at] : at > b ? old[at - b + a] : stays.get(node.id)?.[1];
-    if (!past) ops.push({ op: "add", path: `${path}/${node.id}`, value: node, index: at });
+    if (!past) ops.push(operation("add", `${path}/${node.id}`, node, at));
     else if (past !== node) pairs.push([past, node]);
   });
   return pairs;
@@ -637,20 +642,18 @@ const withTotal = (node, hints) => ({ ...node.meta, ...hints, total_children: to
 
 /** A step that rewrites nodes with children; what it made of one is remembered with it. */
 function rewriter(enter, leave = (_node, _distance) => true) {
-  const memories = [];
+  const memory = new WeakMap();
   return function rewrite(node, distance = 0) {
     const decided = enter(node, distance);
-    if (decided !== undefined || !node.children?.length)
-      return decided === undefined ? node : decided;
-    memories[distance] ??= new WeakMap();
-    const memory = memories[distance];
+    if (decided !== undefined) return decided;
+    if (!node.children?.length) return node;
     if (!memory.has(node)) {
       const children = keptList(
         node.children,
         node.children.map((child) => rewrite(child, distance + 1)).filter(Boolean),
       );
-      const result = children === node.children ? node : { ...node, children };
-      memory.set(node, children.length || leave(node, distance) ? result : null);
+      const isKept = children.length || leave(node, distance);
+      memory.set(node, isKept ? changed(node, { children }) : null);
     }
     return memory.get(node);
   };
@@ -692,24 +695,27 @@ function compact(root, most) {
   const seen = [];
   const look = (node, distance, isUnderPin) => {
     const isPinned = isUnderPin || node.meta?.pinned === true;
-    const at = seen.push(null) - 1;
+    const below = countOf(node) - 1;
+    const score = (node.meta?.salience ?? 0.5) - distance * 0.01 - below * 0.001;
+    const own = { node, score, mayGo: below && distance > 1 };
+    seen.push(own);
     let isKept = isPinned;
     for (const child of node.children ?? []) isKept = look(child, distance + 1, isPinned) || isKept;
-    const below = seen.length - at - 1;
-    const score = (node.meta?.salience ?? 0.5) - distance * 0.01 - below * 0.001;
-    seen[at] = { node, at, below, score, mayGo: below && distance > 1 && !isKept };
+    if (isKept) own.mayGo = false;
     return isKept;
   };
   look(root, 0, false);
   const gone = new Set();
   const collapsed = new Set();
-  for (const { node, at, below } of seen
-    .filter((one) => one.mayGo)
-    .sort((a, b) => a.score - b.score)) {
+  const drop = (node) => {
+    gone.add(node);
+    node.children?.forEach(drop);
+  };
+  for (const { node } of seen.filter((one) => one.mayGo).sort((a, b) => a.score - b.score)) {
     if (gone.size >= excess) break;
-    if (gone.has(at)) continue;
+    if (gone.has(node)) continue;
     collapsed.add(node);
-    for (let inner = at + 1; inner <= at + below; inner++) gone.add(inner);
+    node.children.forEach(drop);
   }
   return rewriter((node) => (collapsed.has(node) ? compacted(node) : undefined))(root);
 }
@@ -741,73 +747,60 @@ function projector({ filter, depth, max_nodes, window }) {
 function pattern(path, more) {
   const ids = checkedIds(path);
   const names = ids.map((id) => /^\{([A-Za-z_]\w*)\}$/.exec(id)?.[1]);
-  const odd = ids.find((id, at) => /[{}]/.test(id) && !names[at]);
-  if (odd) fault(path, `no hole: '${odd}'`);
+  const odd = ids.find(
+    (id, at) => (names[at] && ids.indexOf(id) < at) || (/[{}]/.test(id) && !names[at]),
+  );
+  if (odd) fault(path, `no hole, or one of two with one name: '${odd}'`);
   return { ...more, ids, names, order: names.map((name) => (name ? 1 : 0)).join("") };
 }
+
+/** Patterns with one more, the most literal first. */
+const withPattern = (patterns, more) =>
+  [
+    ...patterns.filter(({ ids, name }) => name !== more.name || format(ids) !== format(more.ids)),
+    more,
+  ].sort((a, b) => a.order.localeCompare(b.order));
+
+/** Whether a pattern fits a path, or goes on from there. */
+const reaches = (ids) => (pattern) =>
+  ids.every((id, at) => pattern.names[at] || pattern.ids[at] === id);
+
+const fitting = (patterns, ids, name) =>
+  patterns.find((one) => one.name === name && one.ids.length === ids.length && reaches(ids)(one));
 
 const holesOf = ({ names }, ids) =>
   fromEntries(ids.flatMap((id, at) => (names[at] ? [[names[at], id]] : [])));
 
-/** The patterns that fit, or could go on from, one place of the tree; the most literal first. */
-class Way {
-  constructor(patterns, depth = 0) {
-    this._patterns = patterns.toSorted((a, b) => a.order.localeCompare(b.order));
-    this._here = this._patterns.filter(({ ids }) => ids.length === depth);
-    this._further = this._patterns.filter(({ ids }) => ids.length > depth);
-    this._depth = depth;
-    this._ways = new Map();
-    this._made = new WeakMap();
-  }
+/** The nodes that stand for closed views: nothing hangs on them. */
+const closed = new WeakSet();
 
-  with(more) {
-    const isOther = ({ ids, name }) => name !== more.name || format(ids) !== format(more.ids);
-    return new Way([...this._patterns.filter(isOther), more]);
-  }
-
-  _into(id) {
-    const names = (one) => one.ids[this._depth] === id;
-    // All ids that no pattern names are alike.
-    const key = this._further.some(names) ? id : "";
-    if (!this._ways.has(key)) {
-      const further = this._further.filter((one) => names(one) || one.names[this._depth]);
-      this._ways.set(key, new Way(further, this._depth + 1));
-    }
-    return this._ways.get(key);
-  }
-
-  at(ids) {
-    return ids.reduce((way, id) => way._into(id), this);
-  }
-
-  find(ids, name) {
-    return this.at(ids)._here.find((one) => one.name === name);
-  }
-
-  /** Hang the actions of patterns on a node and those below; anew only where it changed. */
-  expose(node, closed, old, past) {
-    if (closed.has(node) || !this._patterns.length) return node;
-    if (old === node) return past;
-    let result = this._made.get(node);
-    if (result) return result;
-    const shown = node.affordances ?? [];
-    const added = new Map();
-    for (const action of this._here) {
-      const { name } = action;
-      if (!added.has(name) && !shown.some((item) => item.action === name) && applies(action, node))
-        added.set(name, action.affordance);
-    }
-    result = added.size ? { ...node, affordances: [...shown, ...added.values()] } : node;
-    if (this._further.length && node.children?.length) {
-      const children = node.children.map((child, at) => {
-        const before = old?.children?.[at];
-        return this._into(child.id).expose(child, closed, before, before && past.children[at]);
-      });
-      if (keptList(node.children, children) !== node.children) result = { ...result, children };
-    }
-    this._made.set(node, result);
-    return result;
-  }
+/** Hang the actions of patterns on a node and those below; what was made of one is remembered. */
+function expose(node, patterns, made, depth = 0) {
+  if (closed.has(node)) return node;
+  const { affordances = [], children } = node;
+  const all = new Map(affordances.map((item) => [item.action, item]));
+  for (const action of patterns)
+    if (action.ids.length === depth && !all.has(action.name) && applies(action, node))
+      all.set(action.name, action.affordance);
+  const further = patterns.filter(({ ids }) => ids.length > depth);
+  const below = further.length
+    ? children?.map(
+        (child) =>
+          made.get(child) ??
+          expose(
+            child,
+            further.filter(({ ids, names }) => names[depth] || ids[depth] === child.id),
+            made,
+            depth + 1,
+          ),
+      )
+    : children;
+  const result = changed(node, {
+    affordances: all.size > affordances.length ? [...all.values()] : node.affordances,
+    children: below && keptList(children, below),
+  });
+  made.set(node, result);
+  return result;
 }
 
 function applies({ name, when }, node) {
@@ -818,42 +811,28 @@ function applies({ name, when }, node) {
   }
 }
 
-/** One path of the tree: what was put there, what is below it, and the sum of both. */
-class Entry {
-  /** @type {Node | null} */
-  _node = null;
-  _isClosed = false;
-  /** @type {Map<string, Entry>} */
-  _below = new Map();
-  /** @type {Node | null} */
-  _sum = null;
-  /** @type {Node | undefined} */
-  _described = undefined;
+/**
+ * One path of the tree: what was put there, what is below it, and the sum of both.
+ * @typedef {{rank: number, below: Map<string, Entry>, node?: Node, isClosed?: boolean,
+ *   sum?: Node, described?: Node}} Entry
+ */
 
-  constructor(rank) {
-    this._rank = rank;
+/** @returns {Node} */
+function compose(entry, id, described) {
+  const { node = described ?? { id, type: "group" }, below } = entry;
+  if (!entry.sum || (!entry.node && entry.described !== described)) {
+    entry.described = described;
+    entry.sum = below.size && !entry.isClosed ? { ...node, children: joined(node, below) } : node;
   }
+  return entry.sum;
+}
 
-  /** @returns {Node} */
-  compose(id, described) {
-    if (!this._node && this._described !== described) this._sum = null;
-    if (this._sum) return this._sum;
-    this._described = described;
-    const node = this._node ?? described ?? { id, type: "group" };
-    const isWhole = !this._below.size || this._isClosed;
-    const sum = isWhole ? node : { ...node, children: this._children(node) };
-    this._sum = sum;
-    return sum;
-  }
-
-  _children(node) {
-    const own = new Map((node.children ?? []).map((child) => [child.id, child]));
-    for (const [id, entry] of [...this._below].sort(([, a], [, b]) => a._rank - b._rank)) {
-      // SLOP, state tree: a window is a contiguous slice of all the children.
-      if (!node.meta?.window || own.has(id)) own.set(id, entry.compose(id, own.get(id)));
-    }
-    return [...own.values()];
-  }
+function joined({ children, meta }, below) {
+  const all = new Map(children?.map((child) => [child.id, child]));
+  // SLOP, state tree: a window is a contiguous slice of all the children.
+  for (const [id, entry] of [...below].sort(([, a], [, b]) => a.rank - b.rank))
+    if (!meta?.window || all.has(id)) all.set(id, compose(entry, id, all.get(id)));
+  return [...all.values()];
 }
 
 // The app
@@ -864,28 +843,25 @@ export class App {
   /** @type {Map<string, any>} */
   _registrations = new Map();
   _due = new Set();
-  /** @type {string[]} */
-  _views = [];
+  /** @type {Set<string>} */
+  _views = new Set();
   _focused = "";
-  _actions = new Way([]);
-  _resolvers = new Way([]);
+  /** @type {any[]} */
+  _actions = [];
+  /** @type {any[]} */
+  _resolvers = [];
+  _exposed = new WeakMap();
   _rank = 0;
-  _closed = new Map();
-  /** @type {Set<Line>} */
+  /** @type {Set<ReturnType<typeof connection>>} */
   _lines = new Set();
-  /** @type {Map<string, Group>} */
-  _groups = new Map();
   /** @type {Set<() => void>} */
   _ends = new Set();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   _timer;
   /** @type {(call: Call) => any} */
   _mayCall = () => true;
-  _root = new Entry(0);
-  /** @type {Node | undefined} */
-  _source;
-  /** @type {any} */
-  _result;
+  /** @type {Entry} */
+  _root = { rank: 0, below: new Map() };
 
   /**
    * @param {string} id @param {string} [name]
@@ -893,7 +869,7 @@ export class App {
    *   taskLinger?: number, maxDepth?: number, maxNodes?: number}} [options] times in milliseconds
    */
   constructor(id, name = id, options = {}) {
-    if (!/^[A-Za-z0-9][\w.-]{0,127}$/.test(id))
+    if (!/^[A-Za-z0-9][\w.-]{0,127}$/.test(id) || !isId(id))
       fault(id, "an app's id is 1 to 128 of A-Z a-z 0-9 . _ -");
     this._options = {
       coalesce: 50,
@@ -903,14 +879,14 @@ export class App {
       ...options,
     };
     this.info = {
-      id: checkedId(id, ""),
+      id,
       name,
       slop_version: "0.1",
       epoch: random() + random(),
       capabilities: CAPABILITIES.split(" "),
     };
     this.register("/", { props: { label: name, ...options.props } });
-    this._bare = this._root._node;
+    this._bare = this._root.node;
     this._past = [[0, this.tree()]];
   }
 
@@ -918,17 +894,8 @@ export class App {
   tree() {
     for (const known of [...this._due]) if (this._due.delete(known)) this._evaluate(known);
     this._due.clear();
-    const composed = this._root.compose(this.info.id, undefined);
-    if (composed !== this._source) {
-      this._result = this._actions.expose(
-        composed,
-        new Set(this._closed.values()),
-        this._source,
-        this._result,
-      );
-      this._source = composed;
-    }
-    return this._result;
+    const composed = compose(this._root, this.info.id);
+    return this._exposed.get(composed) ?? expose(composed, this._actions, this._exposed);
   }
 
   /**
@@ -960,10 +927,9 @@ export class App {
    * @returns {() => void} takes it away again
    */
   view(path, source, { summary } = {}) {
-    const key = checkedIds(path).join("/");
-    if (!this._views.includes(key)) this._views.push(key);
+    const key = format(checkedIds(path));
     return this._register(path, {
-      view: key,
+      isView: true,
       ask: () => {
         const text = typeof summary === "function" ? summary() : summary;
         // SLOP, scaling: an inactive view is a stub with a summary; the active one has meta.focus.
@@ -978,8 +944,8 @@ export class App {
 
   /** Open a view; the one that was open becomes a stub. @param {string} path */
   focus(path) {
-    const key = split(path).join("/");
-    if (!this._views.includes(key)) fault(path, "there is no such view");
+    const { key } = this._known(path);
+    if (!this._views.has(key)) fault(path, "there is no such view");
     this._focused = key;
     this.refresh();
   }
@@ -1009,8 +975,11 @@ export class App {
    * @param {ActionOptions} [options]
    */
   action(path, name, handler, options) {
-    this._actions = this._actions.with(pattern(path, makeAction(name, handler, path, options)));
-    this._source = undefined;
+    this._actions = withPattern(
+      this._actions,
+      pattern(path, makeAction(name, handler, path, options)),
+    );
+    this._exposed = new WeakMap();
     this._notify();
   }
 
@@ -1039,7 +1008,7 @@ export class App {
    * @param {{windowed?: boolean}} [options]
    */
   children(path, resolve, { windowed: isWindowed = false } = {}) {
-    this._resolvers = this._resolvers.with(pattern(path, { resolve, isWindowed }));
+    this._resolvers = withPattern(this._resolvers, pattern(path, { resolve, isWindowed }));
   }
 
   /** Look again at what stands at a path, or at everything. @param {string} [path] */
@@ -1058,15 +1027,14 @@ export class App {
     const known = this._owner(ids);
     this.tree();
     if (known.wasClosed || this._hides(known.ids.slice(0, -1))) return;
-    if (!known.node) fault(path, "there is no such node");
-    known.node = changeAt(known.node, ids.slice(known.ids.length), path, (node) => {
-      const changed = { ...node };
-      const here = () => path;
-      if (isGiven("props", props, here))
-        changed.properties = { ...node.properties, ...clean(props, path) };
-      if (isGiven("meta", meta, here)) changed.meta = { ...node.meta, ...clean(meta, path) };
-      checkMembers(changed.meta ?? {}, META, here);
-      return changed;
+    const below = ids.slice(known.ids.length);
+    if (!nodeAt(known.node, below)) fault(path, "there is no such node");
+    const merged = (name, old, more) =>
+      objectOf(name, more, path) ? { ...old, ...clean(more, path) } : old;
+    known.node = changeAt(known.node, below, (node) => {
+      const all = merged("meta", node.meta, meta);
+      checkMembers(all ?? {}, META, path);
+      return { ...node, properties: merged("props", node.properties, props), meta: all };
     });
     this._put(known.ids, known.node, known.rank);
   }
@@ -1089,7 +1057,7 @@ export class App {
       name,
       data: data === undefined ? data : clean(data, name),
     });
-    for (const line of this._lines) if (line.hasRoom()) line.send(event);
+    for (const line of this._lines) line.tell(event);
   }
 
   /**
@@ -1109,6 +1077,7 @@ export class App {
       started_at: new Date(),
       params,
     };
+    const { signal } = controller;
     const cancel = {
       handler: () => controller.abort(),
       description: "Stop this task",
@@ -1119,7 +1088,7 @@ export class App {
       ask: () => ({
         type: "status",
         props: state,
-        meta: state.status === "failed" ? { salience: 1, urgency: "high" } : { salience: 0.8 },
+        meta: state.status === "failed" ? ALARM : { salience: 0.8 },
         actions: state.status === "running" ? { cancel } : {},
       }),
     };
@@ -1133,19 +1102,20 @@ export class App {
       const share = Math.round(Math.min(Math.max(progress ?? 0, 0), 1) * 1e4) / 1e4;
       show({ progress: progress == null ? state.progress : share, message });
     };
-    const run = async () => {
-      try {
-        await work({ id, signal: controller.signal, report });
-        show({ status: "done", progress: 1 });
-      } catch (error) {
-        if (controller.signal.aborted) return show({ status: "cancelled" });
-        const { message } = reasonOf(error, action);
-        show({ status: "failed", message });
-      } finally {
-        /** @type {any} */ (setTimeout(stop, this._options.taskLinger)).unref?.();
-      }
+    const run = async () => work({ id, signal, report });
+    const end = (more) => {
+      show(more);
+      /** @type {any} */ (setTimeout(stop, this._options.taskLinger)).unref?.();
     };
-    run();
+    run().then(
+      () => end({ status: "done", progress: 1 }),
+      (error) =>
+        end(
+          signal.aborted
+            ? { status: "cancelled" }
+            : { status: "failed", message: reasonOf(error, action).message },
+        ),
+    );
     return id;
   }
 
@@ -1169,7 +1139,7 @@ export class App {
     if (tree === this._past.at(-1)?.[1]) return;
     this._past.push([++this.version, tree]);
     if (this._past.length > KEPT_VERSIONS) this._past.shift();
-    for (const group of this._groups.values()) group.advance(tree);
+    for (const line of this._lines) line.advance(tree);
   }
 
   /** End every transport and connection. */
@@ -1184,8 +1154,8 @@ export class App {
    * @param {{buffered?: () => number}} [options] how many bytes wait unsent
    * @returns {Connection}
    */
-  connect(send, { buffered = () => 0 } = {}) {
-    const line = new Line(this, send, buffered);
+  connect(send, { buffered } = {}) {
+    const line = connection(this, send, buffered);
     line.greet();
     return line;
   }
@@ -1259,7 +1229,7 @@ export class App {
       const { type } = message;
       let line = lines.get(channel);
       if (type === "connect" && (line || lines.size < MOST)) {
-        line ??= new Line(this, (text) =>
+        line ??= connection(this, (text) =>
           page.postMessage({ slop: true, channel, message: JSON.parse(text) }, "*"),
         );
         lines.set(channel, line);
@@ -1297,14 +1267,12 @@ export class App {
   }
 
   _built(ids, given, known, found) {
-    if (ids.length)
-      return build(given, format(ids.slice(0, -1)), ids.at(-1), "group", known, found);
+    const { id, name } = this.info;
+    if (ids.length) return build(given, ids, ids.at(-1), "group", known, found);
     const props = given.props ?? given.properties ?? {};
     const isNamed = "label" in props || "title" in props;
-    const named = isNamed
-      ? given
-      : { ...given, props: { ...props, label: this.info.name }, properties: undefined };
-    return build(named, null, this.info.id, "root", known, found);
+    const named = { ...given, props: { ...props, label: name }, properties: undefined };
+    return build(isNamed ? given : named, ids, id, "root", known, found);
   }
 
   _known(path) {
@@ -1324,38 +1292,38 @@ export class App {
     const key = format(ids);
     const known = this._registrations.get(key);
     const own = Object.assign(given, { ids, key, rank: given.rank ?? known?.rank ?? ++this._rank });
-    if (known) this._unregister(known);
+    if (known) this._remove(known);
     this._registrations.set(key, own);
+    if (own.isView) this._views.add(key);
+    else this._forgetView(key);
     if (own.ask) this._look(own);
     else this._put(ids, own.node, own.rank);
-    if (!own.view) this._forgetView(key);
     return () => {
       if (this._registrations.get(key) === own) this._unregister(own);
     };
   }
 
   _unregister(known) {
-    this._registrations.delete(known.key);
-    this._due.delete(known);
-    known.end?.();
-    this._put(known.ids, known.ids.length ? null : this._bare);
-    this._put(errorIds(known), null);
-    if (!this._registrations.has("/"))
-      this._registrations.set("/", { ids: [], key: "/", rank: 1, node: this._bare });
+    this._remove(known);
     this._forgetView(known.key);
   }
 
+  _remove(known) {
+    this._registrations.delete(known.key);
+    this._due.delete(known);
+    known.end?.();
+    this._put(known.ids, known.ids.length ? undefined : this._bare);
+    this._put(errorIds(known));
+    if (!this._registrations.has("/"))
+      this._registrations.set("/", { ids: [], key: "/", rank: 1, node: this._bare });
+  }
+
   _forgetView(key) {
-    const views = this._views.filter(
-      (view) => `/${view}` !== key || this._registrations.get(key)?.view,
-    );
-    if (views.length === this._views.length) return;
-    this._views = views;
-    this.refresh();
+    if (this._views.delete(key)) this.refresh();
   }
 
   get _open() {
-    return this._views.includes(this._focused) ? this._focused : this._views[0];
+    return this._views.has(this._focused) ? this._focused : [...this._views][0];
   }
 
   _isOpen(view) {
@@ -1364,8 +1332,8 @@ export class App {
 
   /** Whether a path is that of a closed view, or below one. */
   _hides(ids) {
-    return this._views.some(
-      (view) => !this._isOpen(view) && `${ids.join("/")}/`.startsWith(`${view}/`),
+    return [...this._views].some(
+      (view) => !this._isOpen(view) && `${format(ids)}/`.startsWith(`${view}/`),
     );
   }
 
@@ -1385,9 +1353,9 @@ export class App {
 
   /** Ask a function; where it fails, its last good state stays and a node under /errors says so. */
   _evaluate(known) {
-    const { ids, key, rank, view } = known;
+    const { ids, key, rank, isView } = known;
     if (this._hides(ids.slice(0, -1))) return;
-    const isClosed = !!view && !this._isOpen(view);
+    const isClosed = !!isView && !this._isOpen(key);
     try {
       const given = known.ask();
       if (given?.then) {
@@ -1396,9 +1364,9 @@ export class App {
       }
       const actions = new Map();
       const before = isClosed === known.wasClosed ? known.node : undefined;
-      const node = given == null ? null : this._built(ids, given, before ?? undefined, actions);
+      const node = given == null ? undefined : this._built(ids, given, before, actions);
       Object.assign(known, { node, actions, wasClosed: isClosed });
-      this._put(errorIds(known), null);
+      this._put(errorIds(known));
       this._put(ids, ids.length ? node : (node ?? this._bare), rank, isClosed);
     } catch (error) {
       console.error(key, error);
@@ -1411,32 +1379,34 @@ export class App {
           id,
           type: "status",
           properties: { path: key, message },
-          meta: { salience: 1, urgency: "high" },
+          meta: ALARM,
         },
         LAST,
       );
     }
   }
 
-  /** Put a node at a path of the composed tree, or take it away. */
+  /**
+   * Put a node at a path of the composed tree, or take it away.
+   * @param {string[]} ids @param {any} [node]
+   */
   _put(ids, node, rank = 0, isClosed = false) {
     const way = [this._root];
     for (const id of ids) {
-      const { _below } = way[way.length - 1];
-      if (!node && !_below.has(id)) return;
-      const next = _below.get(id) ?? new Entry(rank);
-      _below.set(id, next);
-      if (node) next._rank = Math.min(next._rank, rank);
+      const { below } = way[way.length - 1];
+      if (!node && !below.has(id)) return;
+      const next = below.get(id) ?? { rank, below: new Map() };
+      below.set(id, next);
+      if (node) next.rank = Math.min(next.rank, rank);
       way.push(next);
     }
     const entry = way[ids.length];
-    if (entry._node === node && entry._isClosed === isClosed) return;
-    Object.assign(entry, { _node: node, _isClosed: isClosed });
-    if (isClosed) this._closed.set(entry, node);
-    else this._closed.delete(entry);
-    for (const one of way) one._sum = null;
-    for (let at = ids.length; at && !way[at]._node && !way[at]._below.size; at--)
-      way[at - 1]._below.delete(ids[at - 1]);
+    if (entry.node === node && entry.isClosed === isClosed) return;
+    Object.assign(entry, { node, isClosed });
+    if (isClosed) closed.add(node);
+    for (const one of way) one.sum = undefined;
+    for (let at = ids.length; at && !way[at].node && !way[at].below.size; at--)
+      way[at - 1].below.delete(ids[at - 1]);
     this._notify();
   }
 
@@ -1444,36 +1414,36 @@ export class App {
   async _made(ids) {
     let node = this.tree();
     const actions = new Map();
-    for (let depth = 0; node && depth < ids.length; depth++) {
-      const here = ids.slice(0, depth);
-      if (!childOf(node, ids[depth])) {
+    for (const [depth, id] of ids.entries()) {
+      if (node && !childOf(node, id)) {
         const most = Math.max(WINDOW, Math.min(totalOf(node), LOOK_UP));
-        node = (await this._filled(node, here, [0, most], actions))?.node ?? node;
+        node = (await this._filled(node, ids.slice(0, depth), [0, most], actions)) ?? node;
       }
-      node = childOf(node, ids[depth]);
+      node = childOf(node, id);
     }
     return { node, actions };
   }
 
-  /** The node with the children that its resolver makes, if it has one. */
+  /**
+   * The node with the children that its resolver makes, if it has one.
+   * @returns {Promise<any>}
+   */
   async _filled(node, ids, [offset, count], actions) {
-    const resolver = !this._hides(ids) && this._resolvers.find(ids);
+    const resolver = !this._hides(ids) && fitting(this._resolvers, ids);
     if (!resolver) return undefined;
     const { isWindowed } = resolver;
     const holes = holesOf(resolver, ids);
     const given = await resolver.resolve(isWindowed ? { ...holes, offset, count } : holes);
     const { items, ...answer } = isObject(given) ? given : { items: given };
-    const parent = ids.length ? format(ids.slice(0, -1)) : null;
-    const { children } = build({ items }, parent, node.id, node.type, undefined, actions);
-    const { window: _, ...meta } = node.meta ?? {};
-    meta.total_children = isWindowed
-      ? (answer.total ?? Math.max(totalOf(node), offset + children.length))
-      : children.length;
-    if (isWindowed) meta.window = [answer.offset ?? offset, children.length];
-    return {
-      isWindowed,
-      node: this._actions.at(ids).expose({ ...node, meta, children }, new Set()),
+    const { children } = build({ items }, ids, node.id, node.type, undefined, actions);
+    const size = children.length;
+    const meta = {
+      ...node.meta,
+      window: isWindowed ? [answer.offset ?? offset, size] : undefined,
+      total_children: isWindowed ? (answer.total ?? Math.max(totalOf(node), offset + size)) : size,
     };
+    const patterns = this._actions.filter(reaches(ids));
+    return expose({ ...node, meta, children }, patterns, this._exposed, ids.length);
   }
 
   /** What a query shows of a path, made where it is lazy; nothing where it leads nowhere. */
@@ -1490,22 +1460,19 @@ export class App {
       (view.window && (from < first || last > first + children.length));
     const filled =
       lacks && view.depth !== 0 && (await this._filled(node, ids, [from, count], new Map()));
-    if (!filled) return projector(view)(node);
-    return projector(filled.isWindowed ? { ...view, window: undefined } : view)(filled.node);
+    return projector(filled?.meta?.window ? { ...view, window: undefined } : view)(filled || node);
   }
 
   /** From an invoke to its result, with every check in its order and the handler last. */
   async _invoke(path, name, params) {
     const ids = readPath(path);
     const shown = nodeAt(this.tree(), ids);
-    const { node = shown, actions } = shown ? {} : await this._made(ids);
-    if (!node) refuse("not_found", `${path}: there is no such node`);
+    const { node = shown ?? missing(path), actions } = shown ? {} : await this._made(ids);
     const offers = (one) => one?.affordances?.some((item) => item.action === name);
-    if (!offers(node)) refuse("not_found", `${path} does not offer '${name}' now`);
     const owner = this._owner(ids);
     const own = (actions ?? owner.actions)?.get(format(ids))?.find((item) => item.name === name);
-    const action =
-      own ?? this._actions.find(ids, name) ?? refuse("not_found", `nothing does '${name}' here`);
+    const action = own ?? fitting(this._actions, ids, name);
+    if (!offers(node) || !action) refuse("not_found", `${path} does not offer '${name}' now`);
     const wrong = misfit({ additionalProperties: false, ...action.affordance.params }, params);
     if (wrong) refuse("invalid_params", wrong);
     const holes = action.names ? holesOf(action, ids) : {};
@@ -1524,7 +1491,7 @@ export class App {
       if (shown) {
         this._look(owner);
         if (!offers(nodeAt(this.tree(), ids)))
-          refuse("conflict", `${path} does not allow '${name}' any more`);
+          refuse("conflict", `${path} does not offer '${name}' any more`);
       }
       const verdict = (await action.guard?.(given, call)) ?? true;
       if (verdict !== true) refuse("conflict", verdict || `'${name}' is not possible now`);
@@ -1562,71 +1529,26 @@ const errorIds = ({ key }) => ["errors", legalId(key.slice(1, 60).toWellFormed()
 function piece(content, offset, length) {
   if (content == null) refuse("not_found", "there is no content");
   if (offset < 0 || length < 1) refuse("invalid_params", "/offset, /length");
-  const whole = isText(content) && /[\ud800-\udfff]/.test(content) ? [...content] : content;
+  const isString = isText(content);
+  const whole = isString && /[\ud800-\udfff]/.test(content) ? [...content] : content;
   const part = whole.slice(offset, offset + Math.min(length, PIECE));
-  const about = { offset, size: whole.length };
-  if (isText(content))
-    return { content: isText(part) ? part : part.join(""), encoding: "utf-8", ...about };
+  const text = Array.from(part, (one) => (isString ? one : String.fromCharCode(one))).join("");
   return {
-    content: btoa([...part].map((byte) => String.fromCharCode(byte)).join("")),
-    encoding: "base64",
-    ...about,
+    content: isString ? text : btoa(text),
+    encoding: isString ? "utf-8" : "base64",
+    offset,
+    size: whole.length,
   };
 }
 
 // The protocol's machine
 
-/** The subscriptions to one path through one view. */
-class Group {
-  constructor(app, key, ids, view) {
-    const { maxDepth, maxNodes } = app._options;
-    const { depth = -1, max_nodes } = view;
-    const bound = projector({ depth: maxDepth, max_nodes: maxNodes });
-    const project = projector(view);
-    this.key = key;
-    /** @type {(tree: Node) => Node | undefined} */
-    this.see = (tree) => {
-      const source = nodeAt(tree, ids);
-      return source && project(bound(source));
-    };
-    const least = (...given) => Math.min(...given.filter(isCount));
-    const [low, most] = [least(depth, maxDepth), least(max_nodes, maxNodes)];
-    const isLess = (low < Infinity && low !== depth) || (most < Infinity && most !== max_nodes);
-    // JSON has no Infinity, and says null.
-    this.served = isLess
-      ? `,"served":${write({ depth: low < Infinity ? low : -1, max_nodes: most })}`
-      : "";
-    /** @type {Set<any>} */
-    this.subscriptions = new Set();
-    this.text = "";
-    this.shown = this.see(app.tree());
-  }
-
-  advance(tree) {
-    const before = this.shown;
-    this.shown = this.see(tree);
-    if (this.shown === before) return;
-    this.text = "";
-    const bodies = [];
-    for (const own of this.subscriptions) {
-      if (!this.shown) own.line.lose(own);
-      else if (!before) own.line.snapshot(own);
-      else {
-        bodies[+own.fields] ??= [this.ops(before, own.fields)];
-        const [ops] = bodies[+own.fields];
-        if (ops === "[]") return;
-        if (!own.isStale) own.line.patch(own, ops);
-      }
-    }
-  }
-
-  /** The operations from an earlier view to this one, or nothing if a snapshot is better. */
-  ops(before, fields) {
-    const ops = diff(before, this.shown, fields);
-    if (ops.length > PATCH_OPS || needsSnapshot(before, ops, fields)) return undefined;
-    const text = write(ops);
-    return text.length > SNAPSHOT_CHARS ? undefined : text;
-  }
+/** The operations from one view to a later one, or nothing if a snapshot is better. */
+function opsText(before, after, fields) {
+  const ops = diff(before, after, fields);
+  if (ops.length > PATCH_OPS || needsSnapshot(before, ops, fields)) return undefined;
+  const text = write(ops);
+  return text.length > SNAPSHOT_CHARS ? undefined : text;
 }
 
 function encode(tree) {
@@ -1636,13 +1558,16 @@ function encode(tree) {
     : refuse("bad_request", "too large: ask for less of it");
 }
 
-function readPath(path) {
+/** What is refused by a code where it cannot be read. */
+const reader = (how, code) => (given) => {
   try {
-    return split(path);
+    return how(given);
   } catch (error) {
-    return refuse("not_found", error.message);
+    return refuse(code, error.message);
   }
-}
+};
+const readPath = reader(split, "not_found");
+const readJson = reader((text) => JSON.parse(text), "bad_request");
 
 const nests = (value, levels) =>
   typeof value === "object" &&
@@ -1675,199 +1600,195 @@ const SHAPES = {
   query: { ...VIEW, window: or(isWindow) },
   invoke: { id: isRequest, path: isPath, action: isText, params: or(isObject) },
 };
-
-/** One consumer's connection. */
-class Line {
-  constructor(app, send, buffered = () => 0) {
-    this._app = app;
-    this._send = send;
-    /** @type {() => boolean} */
-    this.hasRoom = () => buffered() <= QUEUE_BYTES;
-    /** @type {Map<string, any>} */
-    this._subscriptions = new Map();
-    this._running = new Set();
-    this._drain = undefined;
-    app._lines.add(this);
-  }
-
-  /** Say who the app is; what was subscribed to before gives way to the same ids from now on. */
-  greet() {
-    for (const own of this._subscriptions.values()) own.isOld = true;
-    this.say({ type: "hello", provider: this._app.info });
-  }
-
-  close() {
-    clearInterval(this._drain);
-    for (const id of this._subscriptions.keys()) this._end(id);
-    this._app._lines.delete(this);
-  }
-
-  send(text) {
-    if (!this._app._lines.has(this)) return;
-    try {
-      this._send(text);
-    } catch (error) {
-      console.error(error);
-      this.close();
-    }
-  }
-
-  say(message) {
-    this.send(write(message));
-  }
-
-  /** Answer a request with an error; whatever is not ours to tell is in the log. */
-  _fail(id, error) {
-    const { code, message } = reasonOf(error);
-    this.say({ type: "error", id, error: { code, message } });
-  }
-
-  /** Take in one message: text, or an object where the transport carries those. */
-  receive(data) {
-    if (!this._app._lines.has(this)) return;
-    let known;
-    try {
-      const message = isText(data) && data.length <= MESSAGE_CHARS ? read(data) : data;
-      if (!isObject(message)) refuse("bad_request", "no object, or too large");
-      const { type, id } = message;
-      known = isEcho(id) ? id : undefined;
-      if (nests(message, NESTING)) refuse("bad_request", "nests too deep");
-      if (!isText(type) || !hasOwn(SHAPES, type)) refuse("bad_request", "unknown message type");
-      // SLOP, messages: what is malformed is refused, and the connection lives on.
-      const wrong = keys(SHAPES[type]).find((name) => !SHAPES[type][name](message[name]));
-      if (wrong) refuse("bad_request", `${type}: '${wrong}' is missing or wrong`);
-      if (type === "subscribe") this._subscribe(message);
-      else if (type === "unsubscribe") this._end(id);
-      else
-        (type === "query" ? this._query(message) : this._invoke(message)).catch((error) =>
-          this._fail(id, error),
-        );
-    } catch (error) {
-      this._fail(known, error);
-    }
-  }
-
-  _subscribe(message) {
-    const { _app: app, _subscriptions: all } = this;
-    const { id, resume, path } = message;
-    // SLOP, messages: a subscription's id is unique while it lives.
-    if (all.get(id)?.isOld === false) refuse("bad_request", "this id is taken");
-    this._end(id);
-    for (const own of all.values()) if (own.isOld && all.size >= MOST) this._end(own.id);
-    if (all.size >= MOST) refuse("bad_request", "too many subscriptions");
-    app.flush();
-    const ids = readPath(path ?? "/");
-    const key = write([ids, message.depth, message.max_nodes, message.filter]);
-    const group = app._groups.get(key) ?? new Group(app, key, ids, message);
-    if (!group.shown) refuse("not_found", `${path}: there is no such node`);
-    const own = {
-      id,
-      line: this,
-      group,
-      fields: !!message.fields,
-      seq: 0,
-      version: 0,
-      isStale: true,
-      isOld: false,
-    };
-    all.set(id, own);
-    app._groups.set(key, group);
-    group.subscriptions.add(own);
-    const isKnown = resume?.epoch === app.info.epoch && resume.version <= app.version;
-    const past = isKnown && app._past.findLast(([version]) => version <= resume.version);
-    const before = past && group.see(past[1]);
-    if (!before) return this.snapshot(own);
-    Object.assign(own, { isStale: false, seq: resume.seq, version: resume.version });
-    this.patch(own, group.ops(before, own.fields));
-  }
-
-  _end(id) {
-    const own = this._subscriptions.get(id);
-    if (!own) return;
-    const { key, subscriptions } = own.group;
-    this._subscriptions.delete(id);
-    subscriptions.delete(own);
-    if (!subscriptions.size) this._app._groups.delete(key);
-  }
-
-  snapshot(own) {
-    const { id, group } = own;
-    const { version } = this._app;
-    own.isStale = true;
-    if (!this.hasRoom()) return this._wait();
-    try {
-      group.text ||= encode(group.shown);
-      const head = write({ type: "snapshot", id, version, seq: 0 }).slice(0, -1);
-      this.send(`${head}${group.served},"tree":${group.text}}`);
-      Object.assign(own, { isStale: false, seq: 0, version });
-    } catch (error) {
-      this._end(id);
-      this._fail(id, error);
-    }
-  }
-
-  /** Send operations; without them, or to a slow reader, a snapshot as soon as there is room. */
-  patch(own, ops) {
-    if (ops === undefined || !this.hasRoom()) return this.snapshot(own);
-    const { version } = this._app;
-    const head = write({ type: "patch", subscription: own.id, version, seq: ++own.seq });
-    this.send(`${head.slice(0, -1)},"base":${own.version},"ops":${ops}}`);
-    own.version = version;
-  }
-
-  lose(own) {
-    own.isStale = true;
-    this._fail(own.id, new ActionError("not_found", "the node is gone"));
-  }
-
-  /** Look now and then whether a slow reader has taken what was sent. */
-  _wait() {
-    this._drain ??= setInterval(() => {
-      if (!this.hasRoom()) return;
-      clearInterval(this._drain);
-      this._drain = undefined;
-      for (const own of this._subscriptions.values())
-        if (own.isStale && own.group.shown) this.snapshot(own);
-    }, 100);
-  }
-
-  async _query(message) {
-    const { id, path } = message;
-    const { _app: app } = this;
-    const found = await app._answer(readPath(path ?? "/"), message);
-    if (!found) refuse("not_found", `${path}: there is no such node`);
-    app.flush();
-    this.send(
-      `{"type":"snapshot","id":${write(id)},"version":${app.version},"tree":${encode(found)}}`,
-    );
-  }
-
-  async _invoke({ id, path, action, params }) {
-    const running = this._running;
-    if (running.has(id)) refuse("bad_request", "an invoke with this id is running");
-    running.add(id);
-    let answer;
-    try {
-      if (running.size > MOST) refuse("conflict", "too many actions are running");
-      answer = { status: "ok", ...(await this._app._invoke(path, action, params ?? {})) };
-    } catch (error) {
-      const { code, message } = reasonOf(error, path, action);
-      answer = { status: "error", error: { code: CODES(code) ? code : "internal", message } };
-    }
-    // SLOP, messages: the changes of an invoke are sent before its result.
-    await this._app._settle();
-    this._app.flush();
-    running.delete(id);
-    this.say({ type: "result", id, ...answer });
-  }
-}
-
 const CODES = oneOf("not_found invalid_params unauthorized conflict internal");
 
-function read(text) {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    return refuse("bad_request", `not JSON: ${error.message}`);
-  }
+/** What is asked for, or the most that there is. */
+const least = (asked, most) => (most >= 0 && !(asked >= 0 && asked <= most) ? most : asked);
+
+/** One consumer's connection: what it subscribed to, and what is said to it. */
+function connection(app, transmit, buffered = () => 0) {
+  /** @type {Map<string, any>} */
+  const subscriptions = new Map();
+  const running = new Set();
+  let drain;
+
+  const hasRoom = () => buffered() <= QUEUE_BYTES;
+  const send = (text) => {
+    if (!app._lines.has(line)) return;
+    try {
+      transmit(text);
+    } catch (error) {
+      console.error(error);
+      line.close();
+    }
+  };
+  const say = (message) => send(write(message));
+  /** Say something that ends with what is JSON already. */
+  const sayWith = (message, name, text) =>
+    send(`${write(message).slice(0, -1)},"${name}":${text}}`);
+  /** Answer a request with an error; whatever is not ours to tell is in the log. */
+  const fail = (id, error) => say({ type: "error", id, error: reasonOf(error) });
+
+  const snapshot = (own) => {
+    const { id, served } = own;
+    const { version } = app;
+    own.isStale = true;
+    if (!hasRoom()) return wait();
+    try {
+      const text = encode(own.shown);
+      sayWith({ type: "snapshot", id, version, seq: 0, served }, "tree", text);
+      Object.assign(own, { isStale: false, seq: 0, version });
+    } catch (error) {
+      subscriptions.delete(id);
+      fail(id, error);
+    }
+  };
+
+  /** Send operations; without them, or to a slow reader, a snapshot as soon as there is room. */
+  const patch = (own, ops) => {
+    if (!ops || !hasRoom()) return snapshot(own);
+    const { id, version: base } = own;
+    own.version = app.version;
+    const head = { type: "patch", subscription: id, version: app.version, seq: ++own.seq, base };
+    sayWith(head, "ops", ops);
+  };
+
+  /** Look now and then whether a slow reader has taken what was sent. */
+  const wait = () => {
+    drain ??= setInterval(() => {
+      if (!hasRoom()) return;
+      clearInterval(drain);
+      drain = undefined;
+      for (const own of subscriptions.values()) if (own.isStale && own.shown) snapshot(own);
+    }, 100);
+  };
+
+  const does = {
+    subscribe(message) {
+      const { id, resume, path, depth = -1, max_nodes } = message;
+      // SLOP, messages: a subscription's id is unique while it lives.
+      if (subscriptions.get(id)?.isOld === false) refuse("bad_request", "this id is taken");
+      subscriptions.delete(id);
+      for (const [old, { isOld }] of subscriptions)
+        if (isOld && subscriptions.size >= MOST) subscriptions.delete(old);
+      if (subscriptions.size >= MOST) refuse("bad_request", "too many subscriptions");
+      app.flush();
+      const ids = readPath(path ?? "/");
+      const { maxDepth, maxNodes } = app._options;
+      const bound = projector({ depth: maxDepth, max_nodes: maxNodes });
+      const project = projector(message);
+      const see = (tree) => {
+        const source = nodeAt(tree, ids);
+        return source && project(bound(source));
+      };
+      const served = {
+        depth: least(depth, maxDepth),
+        max_nodes: least(max_nodes, maxNodes) ?? null,
+      };
+      const isLess = served.depth !== depth || served.max_nodes !== (max_nodes ?? null);
+      const own = {
+        id,
+        see,
+        shown: see(app.tree()),
+        served: isLess ? served : undefined,
+        fields: message.fields,
+        seq: 0,
+        version: 0,
+        isStale: true,
+        isOld: false,
+      };
+      if (!own.shown) missing(path);
+      subscriptions.set(id, own);
+      const isKnown = resume?.epoch === app.info.epoch && resume.version <= app.version;
+      const past = isKnown && app._past.findLast(([version]) => version <= resume.version);
+      const before = past && see(past[1]);
+      if (!before) return snapshot(own);
+      Object.assign(own, { isStale: false, seq: resume.seq, version: resume.version });
+      patch(own, opsText(before, own.shown, own.fields));
+    },
+
+    unsubscribe: ({ id }) => subscriptions.delete(id),
+
+    async query(message) {
+      const { id, path } = message;
+      const found = (await app._answer(readPath(path ?? "/"), message)) ?? missing(path);
+      app.flush();
+      sayWith({ type: "snapshot", id, version: app.version }, "tree", encode(found));
+    },
+
+    async invoke({ id, path, action, params }) {
+      if (running.has(id)) refuse("bad_request", "an invoke with this id is running");
+      running.add(id);
+      let answer;
+      try {
+        if (running.size > MOST) refuse("conflict", "too many actions are running");
+        answer = { status: "ok", ...(await app._invoke(path, action, params ?? {})) };
+      } catch (error) {
+        const reason = reasonOf(error, path, action);
+        if (!CODES(reason.code)) reason.code = "internal";
+        answer = { status: "error", error: reason };
+      }
+      // SLOP, messages: the changes of an invoke are sent before its result.
+      await app._settle();
+      app.flush();
+      running.delete(id);
+      say({ type: "result", id, ...answer });
+    },
+  };
+
+  const line = {
+    /** Take in one message: text, or an object where the transport carries those. */
+    async receive(data) {
+      if (!app._lines.has(line)) return;
+      let known;
+      try {
+        const message = isText(data) && data.length <= MESSAGE_CHARS ? readJson(data) : data;
+        if (!isObject(message)) refuse("bad_request", "no object, or too large");
+        const { type, id } = message;
+        known = isEcho(id) ? id : undefined;
+        if (nests(message, NESTING)) refuse("bad_request", "nests too deep");
+        if (!isText(type) || !hasOwn(SHAPES, type)) refuse("bad_request", "unknown message type");
+        // SLOP, messages: what is malformed is refused, and the connection lives on.
+        const wrong = keys(SHAPES[type]).find((name) => !SHAPES[type][name](message[name]));
+        if (wrong) refuse("bad_request", `${type}: '${wrong}' is missing or wrong`);
+        await does[type](message);
+      } catch (error) {
+        fail(known, error);
+      }
+    },
+
+    close() {
+      clearInterval(drain);
+      subscriptions.clear();
+      app._lines.delete(line);
+    },
+
+    /** Say who the app is; what was subscribed to before gives way to the same ids from now on. */
+    greet() {
+      for (const own of subscriptions.values()) own.isOld = true;
+      say({ type: "hello", provider: app.info });
+    },
+
+    tell: (text) => hasRoom() && send(text),
+
+    /** Tell every subscription what changed of what it shows. */
+    advance(tree) {
+      for (const own of subscriptions.values()) {
+        const { id, shown: before, fields } = own;
+        own.shown = own.see(tree);
+        if (own.shown === before) continue;
+        if (!own.shown) {
+          own.isStale = true;
+          fail(id, new ActionError("not_found", "the node is gone"));
+        } else if (!before || own.isStale) {
+          snapshot(own);
+        } else {
+          const ops = opsText(before, own.shown, fields);
+          if (ops !== "[]") patch(own, ops);
+        }
+      }
+    },
+  };
+  app._lines.add(line);
+  return line;
 }

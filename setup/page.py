@@ -47,15 +47,14 @@ FILES = {
 # Our modules for apps in JavaScript, as they are shipped: without comments, in short names. Members
 # that begin with an underscore are nobody else's, and neither are these.
 INNER = (
-    "advance|affordance|ask|below|compose|end|expose|greet|group|hasRoom|ids|isOld|isRisky|isStale|"
-    "isWindowed|key|line|lose|mayGo|names|order|own|patch|rank|resolve|say|score|see|served|shown|"
-    "snapshot|subscriptions|wasClosed"
+    "advance|affordance|ask|below|described|end|greet|hasRoom|ids|isClosed|isOld|isRisky|isStale|"
+    "isView|isWindowed|key|mayGo|names|order|own|rank|resolve|score|see|shown|sum|tell|wasClosed"
 )
 SHIPPED = "src/sightline/js"
 SHRINK = (
     "node_modules/terser/bin/terser", "--module", "--ecma", "2022", "--mangle",
     "--compress", "passes=4,unsafe_arrows,unsafe_methods,pure_getters,keep_fargs=false",
-    "--mangle-props", f"regex=/^(_.*|{INNER})$/",
+    "--mangle-props", f"builtins,regex=/^(_.*|{INNER})$/",
     "--format", "preamble='// Sightline, Apache-2.0'",
 )  # fmt: skip
 COMMANDS: dict[str, list[list[str]]] = {

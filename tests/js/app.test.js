@@ -355,7 +355,7 @@ test("an author's mistake is said with the node, and costs nothing else", async 
   for (const [wrong, why] of [
     [{ items: [{ id: "a" }, { id: "a" }] }, /\/list\/a: two items have one id/],
     [{ items: [{ props: {} }] }, /\/list: no id: undefined/],
-    [{ items: [undefined] }, /\/list\/undefined: no descriptor/],
+    [{ items: [undefined] }, /\/list\/: no descriptor/],
     [{ props: cycle }, /\/list\.self\.self.*not JSON/],
     [{ props: { n: 1n } }, /\/list\.n: not JSON, or too large: 1/],
     [{ props: { n: new Map() } }, /\/list\.n: not JSON, or too large: \[object Map\]/],
@@ -376,6 +376,8 @@ test("an author's mistake is said with the node, and costs nothing else", async 
     [() => app.node("x", undefined), /^TypeError: x: needs a function/],
     [() => app.update("list/no", { props: {} }), /^TypeError: list\/no: there is no such node/],
     [() => app.update("list", { props: "text" }), /^TypeError: list: 'props' must be an object/],
+    [() => app.action("a/{id}/{id}", "go", () => {}), /^TypeError: a\/\{id\}\/\{id\}: .*two/],
+    [() => app.children("a/{id", () => []), /^TypeError: a\/\{id: no hole/],
   ])
     assert.throws(call, why);
   // An action that takes away what it names was done all the same.
