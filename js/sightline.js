@@ -90,7 +90,8 @@ function fault(where, reason) {
 
 const { isArray } = Array;
 const { isSafeInteger } = Number;
-const { entries, fromEntries, hasOwn, keys, values } = Object;
+const { max, min, random: chance } = Math;
+const { assign, entries, fromEntries, hasOwn, keys, values } = Object;
 const write = JSON.stringify;
 const encoder = new TextEncoder();
 const bytes = (text) => encoder.encode(text).length;
@@ -99,12 +100,14 @@ const fits = (text, most) =>
 const kindOf = (value) => Object.prototype.toString.call(value);
 const isObject = (value) => kindOf(value) === "[object Object]";
 const isText = (value) => typeof value === "string";
+/** @param {any} value @returns {value is (...given: any[]) => any} */
+const isFunction = (value) => typeof value === "function";
 const isFlag = (value) => typeof value === "boolean";
 const isCount = (value) => isSafeInteger(value) && value >= 0;
 const isShare = (value) => value >= 0 && value <= 1 && typeof value === "number";
 const isNames = (value) => isArray(value) && value.every(isText);
 const isWindow = (value) => isArray(value) && value.length === 2 && value.every(isCount);
-const random = () => Math.random().toString(36).slice(2, 12);
+const random = () => chance().toString(36).slice(2, 12);
 /** A value in an error's text, whatever it is. */
 const brief = (value) =>
   (isText(value) ? write(value) : Object(value) === value ? kindOf(value) : String(value)).slice(
@@ -128,7 +131,7 @@ function same(a, b) {
 
 /** A copy of a value that is JSON; members that are undefined are left out. */
 function clean(value, path, level = 0) {
-  if (typeof value?.toJSON === "function") value = value.toJSON();
+  if (isFunction(value?.toJSON)) value = value.toJSON();
   if (value === null || isFlag(value) || Number.isFinite(value)) return value;
   if (isText(value) && fits(value, STRING_BYTES)) return value;
   if (level < LEVELS && isArray(value)) return value.map((item) => clean(item, path, level + 1));
@@ -164,7 +167,7 @@ const isId = (id) =>
 
 function checkedId(id, where) {
   if (isId(id)) return id;
-  fault(where, `no id: ${brief(id)}, but legalId() makes one of most`);
+  fault(where, `no id: ${brief(id)}; see legalId`);
 }
 
 /**
@@ -184,7 +187,7 @@ export function legalId(text) {
 function split(path) {
   const body = path.replace(/^\/|\/$/g, "");
   const ids = body || path.length > 1 ? body.split("/") : [];
-  return ids.includes("") ? fault(path, "an empty segment") : ids;
+  return ids.includes("") ? fault(path, "an empty id") : ids;
 }
 
 function checkedIds(path) {
@@ -193,7 +196,7 @@ function checkedIds(path) {
 }
 
 const format = (ids) => `/${ids.join("/")}`;
-const escaped = (token) => String(token).replaceAll("~", "~0").replaceAll("/", "~1");
+const escaped = (token) => token.replaceAll("~", "~0").replaceAll("/", "~1");
 const childOf = (node, id) => node?.children?.find((child) => child.id === id);
 const nodeAt = (node, ids) => ids.reduce(childOf, node);
 const totalOf = (node) => node.meta?.total_children ?? node.children?.length ?? 0;
@@ -333,7 +336,7 @@ const HOOKS = oneOf("guard authorize when refreshes");
 
 function makeAction(name, handler, path, options = {}) {
   const where = `${path} actions.${name}`;
-  if (!name || typeof handler !== "function") fault(where, "needs a name and a function");
+  if (!name || !isFunction(handler)) fault(where, "needs a function");
   const unknown = keys(options).find((option) => !hasOwn(AFFORDANCE, option) && !HOOKS(option));
   if (unknown) fault(where, `there is no option '${unknown}'`);
   const affordance = { action: name };
@@ -368,24 +371,20 @@ function build(given, ids, id, type, known, found) {
   for (const key in given) if (!KEYS(key)) fault(ids, `there is no key '${key}'`);
   const { actions, contentRef, props } = given;
   const before = known ?? {};
+  const fields = {
+    properties: objectOf("props", either("props", props, given.properties, ids), ids),
+    meta: metaOf(given, ids),
+    affordances: actions && offered(actions, ids, found),
+    content_ref: contentOf(either("content_ref", contentRef, given.content_ref, ids), ids),
+  };
+  for (const name of FIELDS) fields[name] = settled(before[name], fields[name], ids);
   const node = {
     id: known || !ids.length || isId(id) ? id : checkedId(id, ids.slice(0, -1)),
     type: given.type ?? type,
-    properties: settled(
-      before.properties,
-      objectOf("props", either("props", props, given.properties, ids), ids),
-      ids,
-    ),
-    meta: settled(before.meta, metaOf(given, ids), ids),
-    affordances: actions && settled(before.affordances, offered(actions, ids, found), ids),
-    content_ref: settled(
-      before.content_ref,
-      contentOf(either("content_ref", contentRef, given.content_ref, ids), ids),
-      ids,
-    ),
+    ...fields,
     children: childrenOf(given, ids, before.children, found),
   };
-  if (!isText(node.type) || !node.type) fault(ids, "'type' must not be empty");
+  if (!isText(node.type) || !node.type) fault(ids, `'type' must not be ${brief(node.type)}`);
   return known ? changed(known, node) : node;
 }
 
@@ -394,7 +393,7 @@ const objectOf = (name, value, ids) =>
 
 function offered(actions, ids, found) {
   const all = entries(actions).map(([name, item]) => {
-    const { handler, ...options } = typeof item === "function" ? { handler: item } : (item ?? {});
+    const { handler, ...options } = isFunction(item) ? { handler: item } : (item ?? {});
     return makeAction(name, handler, format(ids), options);
   });
   if (!all.length) return undefined;
@@ -422,7 +421,7 @@ function metaOf({ meta, summary, window }, ids) {
     if (!isArray(window.items)) fault(ids, "'items' must be a list");
     const { items, offset = 0, total = offset + items.length } = window;
     // SLOP, scaling: a window sets meta.total_children and meta.window.
-    Object.assign(all, { total_children: total, window: [offset, items.length] });
+    assign(all, { total_children: total, window: [offset, items.length] });
   }
   checkMembers(all, META, ids);
   return keys(all).length ? all : undefined;
@@ -664,16 +663,16 @@ function filtered({ types, min_salience, retain_ancestors: retain }) {
     (!types || types.includes(node.type)) && (node.meta?.salience ?? 0.5) >= (min_salience ?? 0);
   return rewriter(
     (node, distance) => {
-      if (distance === 0 || (node.children?.length && (retain || passes(node)))) return undefined;
+      if (!distance || (node.children?.length && (retain || passes(node)))) return undefined;
       return passes(node) ? node : null;
     },
-    (node, distance) => !retain || distance === 0 || passes(node),
+    (node, distance) => !retain || !distance || passes(node),
   );
 }
 
 const truncated = (depth) =>
   rewriter((node, distance) =>
-    !node.children?.length ? node : distance < depth ? undefined : stub(node),
+    distance < depth || !node.children?.length ? undefined : stub(node),
   );
 
 const counts = new WeakMap();
@@ -722,10 +721,10 @@ function compact(root, most) {
 
 function windowed(root, [offset, count]) {
   const first = root.meta?.window?.[0] ?? 0;
-  const start = Math.max(offset - first, 0);
-  const children = (root.children ?? []).slice(start, Math.max(offset + count - first, 0));
+  const start = max(offset - first, 0);
+  const children = (root.children ?? []).slice(start, max(offset + count - first, 0));
   const window = [children.length ? first + start : offset, children.length];
-  return { ...root, meta: { ...root.meta, window, total_children: totalOf(root) }, children };
+  return { ...root, meta: withTotal(root, { window }), children };
 }
 
 /**
@@ -750,7 +749,7 @@ function pattern(path, more) {
   const odd = ids.find(
     (id, at) => (names[at] && ids.indexOf(id) < at) || (/[{}]/.test(id) && !names[at]),
   );
-  if (odd) fault(path, `no hole, or one of two with one name: '${odd}'`);
+  if (odd) fault(path, `no hole, or two of one name: '${odd}'`);
   return { ...more, ids, names, order: names.map((name) => (name ? 1 : 0)).join("") };
 }
 
@@ -807,7 +806,7 @@ function applies({ name, when }, node) {
   try {
     return !when || when(node.properties ?? {});
   } catch (error) {
-    console.error(`when of ${name}`, error);
+    console.error(name, error);
   }
 }
 
@@ -858,8 +857,8 @@ export class App {
   _ends = new Set();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   _timer;
-  /** @type {(call: Call) => any} */
-  _mayCall = () => true;
+  /** @type {((call: Call) => any) | undefined} */
+  _mayCall;
   /** @type {Entry} */
   _root = { rank: 0, below: new Map() };
 
@@ -870,12 +869,11 @@ export class App {
    */
   constructor(id, name = id, options = {}) {
     if (!/^[A-Za-z0-9][\w.-]{0,127}$/.test(id) || !isId(id))
-      fault(id, "an app's id is 1 to 128 of A-Z a-z 0-9 . _ -");
+      fault(id, "an app's id is 1 to 128 of \\w.-");
     this._options = {
       coalesce: 50,
       invokeTimeout: 30_000,
       taskLinger: 30_000,
-      maxDepth: -1,
       ...options,
     };
     this.info = {
@@ -887,12 +885,13 @@ export class App {
     };
     this.register("/", { props: { label: name, ...options.props } });
     this._bare = this._root.node;
+    /** @type {any[]} */
     this._past = [[0, this.tree()]];
   }
 
   /** The tree now; later ones share its parts, so it must not be changed. @returns {Node} */
   tree() {
-    for (const known of [...this._due]) if (this._due.delete(known)) this._evaluate(known);
+    for (const known of [...this._due]) this._evaluate(known);
     this._due.clear();
     const composed = compose(this._root, this.info.id);
     return this._exposed.get(composed) ?? expose(composed, this._actions, this._exposed);
@@ -907,8 +906,8 @@ export class App {
    * @returns {() => void} takes it away again
    */
   node(path, source, map = (value) => value) {
-    if (typeof source === "function") return this._register(path, { ask: () => map(source()) });
-    if (typeof source?.subscribe !== "function") fault(path, "needs a function");
+    if (isFunction(source)) return this._register(path, { ask: () => map(source()) });
+    if (!isFunction(source?.subscribe)) fault(path, "needs a function");
     let value;
     const own = { ask: () => (value == null ? null : map(value)), end: () => {} };
     const stop = this._register(path, own);
@@ -916,7 +915,7 @@ export class App {
       value = next;
       this._look(own);
     });
-    own.end = () => (typeof ended === "function" ? ended() : ended?.unsubscribe?.());
+    own.end = () => (isFunction(ended) ? ended() : ended?.unsubscribe?.());
     return stop;
   }
 
@@ -931,7 +930,7 @@ export class App {
     return this._register(path, {
       isView: true,
       ask: () => {
-        const text = typeof summary === "function" ? summary() : summary;
+        const text = isFunction(summary) ? summary() : summary;
         // SLOP, scaling: an inactive view is a stub with a summary; the active one has meta.focus.
         if (!this._isOpen(key)) return { type: "view", summary: text };
         const given = /** @type {any} */ (source());
@@ -1007,7 +1006,7 @@ export class App {
    * @param {string} path @param {(given: any) => any} resolve
    * @param {{windowed?: boolean}} [options]
    */
-  children(path, resolve, { windowed: isWindowed = false } = {}) {
+  children(path, resolve, { windowed: isWindowed } = {}) {
     this._resolvers = withPattern(this._resolvers, pattern(path, { resolve, isWindowed }));
   }
 
@@ -1094,12 +1093,12 @@ export class App {
     };
     const stop = this._register(`tasks/${id}`, own);
     const show = (more) => {
-      Object.assign(state, more);
+      assign(state, more);
       this._look(own);
     };
     /** @type {Task["report"]} */
     const report = (progress, message = state.message) => {
-      const share = Math.round(Math.min(Math.max(progress ?? 0, 0), 1) * 1e4) / 1e4;
+      const share = Math.round(min(max(progress ?? 0, 0), 1) * 1e4) / 1e4;
       show({ progress: progress == null ? state.progress : share, message });
     };
     const run = async () => work({ id, signal, report });
@@ -1123,7 +1122,7 @@ export class App {
   async _settle() {
     let began = performance.now();
     for (const known of [...this._due]) {
-      if (this._due.delete(known)) this._evaluate(known);
+      this._evaluate(known);
       if (performance.now() - began > SLICE_MS) {
         await /** @type {any} */ (globalThis).scheduler?.yield?.();
         began = performance.now();
@@ -1136,7 +1135,7 @@ export class App {
     const tree = this.tree();
     clearTimeout(this._timer);
     this._timer = undefined;
-    if (tree === this._past.at(-1)?.[1]) return;
+    if (tree === this._past.at(-1)[1]) return;
     this._past.push([++this.version, tree]);
     if (this._past.length > KEPT_VERSIONS) this._past.shift();
     for (const line of this._lines) line.advance(tree);
@@ -1195,8 +1194,8 @@ export class App {
       own.onclose = () => {
         line?.close();
         if (line) onState(false);
-        const most = Math.min(longest, wait * 2 ** tries++);
-        if (!isEnded) timer = setTimeout(open, most * (0.5 + Math.random() / 2));
+        const most = min(longest, wait * 2 ** tries++);
+        if (!isEnded) timer = setTimeout(open, most * (0.5 + chance() / 2));
       };
     };
     open();
@@ -1217,15 +1216,9 @@ export class App {
   post({ window: page = globalThis } = {}) {
     const lines = new Map();
     const hear = ({ source, origin, data }) => {
+      const { slop, channel, message } = data ?? {};
       // Whatever comes from elsewhere, or is our own, is nothing that a consumer says here.
-      if (
-        source !== page ||
-        origin !== page.origin ||
-        data?.slop !== true ||
-        !isObject(data.message)
-      )
-        return;
-      const { channel, message } = data;
+      if (source !== page || origin !== page.origin || slop !== true || !isObject(message)) return;
       const { type } = message;
       let line = lines.get(channel);
       if (type === "connect" && (line || lines.size < MOST)) {
@@ -1245,7 +1238,7 @@ export class App {
     const { document } = page;
     let meta;
     if (document && !document.querySelector('meta[name="slop"]')) {
-      meta = Object.assign(document.createElement("meta"), {
+      meta = assign(document.createElement("meta"), {
         name: "slop",
         content: "postmessage",
       });
@@ -1291,11 +1284,10 @@ export class App {
     const ids = checkedIds(path);
     const key = format(ids);
     const known = this._registrations.get(key);
-    const own = Object.assign(given, { ids, key, rank: given.rank ?? known?.rank ?? ++this._rank });
-    if (known) this._remove(known);
+    const own = assign(given, { ids, key, rank: given.rank ?? known?.rank ?? ++this._rank });
+    if (known) this._unregister(known, own.isView);
     this._registrations.set(key, own);
     if (own.isView) this._views.add(key);
-    else this._forgetView(key);
     if (own.ask) this._look(own);
     else this._put(ids, own.node, own.rank);
     return () => {
@@ -1303,23 +1295,15 @@ export class App {
     };
   }
 
-  _unregister(known) {
-    this._remove(known);
-    this._forgetView(known.key);
-  }
-
-  _remove(known) {
+  _unregister(known, isReplaced = false) {
     this._registrations.delete(known.key);
     this._due.delete(known);
     known.end?.();
-    this._put(known.ids, known.ids.length ? undefined : this._bare);
+    this._put(known.ids);
     this._put(errorIds(known));
     if (!this._registrations.has("/"))
       this._registrations.set("/", { ids: [], key: "/", rank: 1, node: this._bare });
-  }
-
-  _forgetView(key) {
-    if (this._views.delete(key)) this.refresh();
+    if (!isReplaced && this._views.delete(known.key)) this.refresh();
   }
 
   get _open() {
@@ -1354,7 +1338,7 @@ export class App {
   /** Ask a function; where it fails, its last good state stays and a node under /errors says so. */
   _evaluate(known) {
     const { ids, key, rank, isView } = known;
-    if (this._hides(ids.slice(0, -1))) return;
+    if (!this._due.delete(known) || this._hides(ids.slice(0, -1))) return;
     const isClosed = !!isView && !this._isOpen(key);
     try {
       const given = known.ask();
@@ -1365,14 +1349,13 @@ export class App {
       const actions = new Map();
       const before = isClosed === known.wasClosed ? known.node : undefined;
       const node = given == null ? undefined : this._built(ids, given, before, actions);
-      Object.assign(known, { node, actions, wasClosed: isClosed });
+      assign(known, { node, actions, wasClosed: isClosed });
       this._put(errorIds(known));
-      this._put(ids, ids.length ? node : (node ?? this._bare), rank, isClosed);
+      this._put(ids, node, rank, isClosed);
     } catch (error) {
       console.error(key, error);
       const [errors, id] = errorIds(known);
-      const consequence = known.node ? "shows its last good state" : "is missing";
-      const message = `${key} could not be refreshed and ${consequence}`;
+      const message = `${key} could not be refreshed`;
       this._put(
         [errors, id],
         {
@@ -1392,17 +1375,18 @@ export class App {
    */
   _put(ids, node, rank = 0, isClosed = false) {
     const way = [this._root];
+    if (!ids.length) node ??= this._bare;
     for (const id of ids) {
       const { below } = way[way.length - 1];
       if (!node && !below.has(id)) return;
       const next = below.get(id) ?? { rank, below: new Map() };
       below.set(id, next);
-      if (node) next.rank = Math.min(next.rank, rank);
+      if (node) next.rank = min(next.rank, rank);
       way.push(next);
     }
     const entry = way[ids.length];
     if (entry.node === node && entry.isClosed === isClosed) return;
-    Object.assign(entry, { node, isClosed });
+    assign(entry, { node, isClosed });
     if (isClosed) closed.add(node);
     for (const one of way) one.sum = undefined;
     for (let at = ids.length; at && !way[at].node && !way[at].below.size; at--)
@@ -1416,7 +1400,7 @@ export class App {
     const actions = new Map();
     for (const [depth, id] of ids.entries()) {
       if (node && !childOf(node, id)) {
-        const most = Math.max(WINDOW, Math.min(totalOf(node), LOOK_UP));
+        const most = max(WINDOW, min(totalOf(node), LOOK_UP));
         node = (await this._filled(node, ids.slice(0, depth), [0, most], actions)) ?? node;
       }
       node = childOf(node, id);
@@ -1440,7 +1424,7 @@ export class App {
     const meta = {
       ...node.meta,
       window: isWindowed ? [answer.offset ?? offset, size] : undefined,
-      total_children: isWindowed ? (answer.total ?? Math.max(totalOf(node), offset + size)) : size,
+      total_children: isWindowed ? (answer.total ?? max(totalOf(node), offset + size)) : size,
     };
     const patterns = this._actions.filter(reaches(ids));
     return expose({ ...node, meta, children }, patterns, this._exposed, ids.length);
@@ -1453,7 +1437,7 @@ export class App {
     const { children, meta } = node;
     const [from, count] = view.window ?? [0, WINDOW];
     const first = meta?.window?.[0] ?? 0;
-    const last = Math.min(from + count, totalOf(node));
+    const last = min(from + count, totalOf(node));
     const lacks =
       !children ||
       (!children.length && totalOf(node)) ||
@@ -1482,19 +1466,19 @@ export class App {
       accept({ status: "accepted", data: { taskId: this.task(name, work, params) } });
     const call = { path, action: name, params, node, holes, task };
     if (
-      (await this._mayCall(call)) === false ||
+      (await this._mayCall?.(call)) === false ||
       (await action.authorize?.(given, call)) === false
     ) {
-      refuse("unauthorized", `not allowed to ${name} here`);
+      refuse("unauthorized", `${path} does not allow '${name}' to you`);
     }
     const run = async () => {
       if (shown) {
         this._look(owner);
         if (!offers(nodeAt(this.tree(), ids)))
-          refuse("conflict", `${path} does not offer '${name}' any more`);
+          refuse("conflict", `${path} does not offer '${name}' now`);
       }
       const verdict = (await action.guard?.(given, call)) ?? true;
-      if (verdict !== true) refuse("conflict", verdict || `'${name}' is not possible now`);
+      if (verdict !== true) refuse("conflict", verdict || `${path} does not allow '${name}' now`);
       try {
         const data = await action.handler(given, call);
         return data == null ? {} : { data: clean(data, `${path} ${name}`) };
@@ -1512,11 +1496,7 @@ export class App {
     const { invokeTimeout } = this._options;
     return new Promise((resolve, reject) => {
       accept = resolve;
-      const timer = setTimeout(
-        reject,
-        invokeTimeout,
-        new ActionError("internal", `took longer than ${invokeTimeout / 1000} s`),
-      );
+      const timer = setTimeout(reject, invokeTimeout, new ActionError("internal", "took too long"));
       run()
         .then(resolve, reject)
         .finally(() => clearTimeout(timer));
@@ -1531,7 +1511,7 @@ function piece(content, offset, length) {
   if (offset < 0 || length < 1) refuse("invalid_params", "/offset, /length");
   const isString = isText(content);
   const whole = isString && /[\ud800-\udfff]/.test(content) ? [...content] : content;
-  const part = whole.slice(offset, offset + Math.min(length, PIECE));
+  const part = whole.slice(offset, offset + min(length, PIECE));
   const text = Array.from(part, (one) => (isString ? one : String.fromCharCode(one))).join("");
   return {
     content: isString ? text : btoa(text),
@@ -1553,9 +1533,7 @@ function opsText(before, after, fields) {
 
 function encode(tree) {
   const text = write(tree);
-  return text.length <= SNAPSHOT_CHARS
-    ? text
-    : refuse("bad_request", "too large: ask for less of it");
+  return text.length <= SNAPSHOT_CHARS ? text : refuse("bad_request", "too large");
 }
 
 /** What is refused by a code where it cannot be read. */
@@ -1623,7 +1601,7 @@ function connection(app, transmit, buffered = () => 0) {
     }
   };
   const say = (message) => send(write(message));
-  /** Say something that ends with what is JSON already. */
+  /** Say something with one more member, which is JSON already. */
   const sayWith = (message, name, text) =>
     send(`${write(message).slice(0, -1)},"${name}":${text}}`);
   /** Answer a request with an error; whatever is not ours to tell is in the log. */
@@ -1637,7 +1615,7 @@ function connection(app, transmit, buffered = () => 0) {
     try {
       const text = encode(own.shown);
       sayWith({ type: "snapshot", id, version, seq: 0, served }, "tree", text);
-      Object.assign(own, { isStale: false, seq: 0, version });
+      assign(own, { isStale: false, seq: 0, version });
     } catch (error) {
       subscriptions.delete(id);
       fail(id, error);
@@ -1671,7 +1649,7 @@ function connection(app, transmit, buffered = () => 0) {
       subscriptions.delete(id);
       for (const [old, { isOld }] of subscriptions)
         if (isOld && subscriptions.size >= MOST) subscriptions.delete(old);
-      if (subscriptions.size >= MOST) refuse("bad_request", "too many subscriptions");
+      if (subscriptions.size >= MOST) refuse("bad_request", "there are too many");
       app.flush();
       const ids = readPath(path ?? "/");
       const { maxDepth, maxNodes } = app._options;
@@ -1692,9 +1670,6 @@ function connection(app, transmit, buffered = () => 0) {
         shown: see(app.tree()),
         served: isLess ? served : undefined,
         fields: message.fields,
-        seq: 0,
-        version: 0,
-        isStale: true,
         isOld: false,
       };
       if (!own.shown) missing(path);
@@ -1703,7 +1678,7 @@ function connection(app, transmit, buffered = () => 0) {
       const past = isKnown && app._past.findLast(([version]) => version <= resume.version);
       const before = past && see(past[1]);
       if (!before) return snapshot(own);
-      Object.assign(own, { isStale: false, seq: resume.seq, version: resume.version });
+      assign(own, { isStale: false, seq: resume.seq, version: resume.version });
       patch(own, opsText(before, own.shown, own.fields));
     },
 
@@ -1717,11 +1692,11 @@ function connection(app, transmit, buffered = () => 0) {
     },
 
     async invoke({ id, path, action, params }) {
-      if (running.has(id)) refuse("bad_request", "an invoke with this id is running");
+      if (running.has(id)) refuse("bad_request", "this id is taken");
       running.add(id);
       let answer;
       try {
-        if (running.size > MOST) refuse("conflict", "too many actions are running");
+        if (running.size > MOST) refuse("conflict", "there are too many");
         answer = { status: "ok", ...(await app._invoke(path, action, params ?? {})) };
       } catch (error) {
         const reason = reasonOf(error, path, action);
@@ -1747,10 +1722,10 @@ function connection(app, transmit, buffered = () => 0) {
         const { type, id } = message;
         known = isEcho(id) ? id : undefined;
         if (nests(message, NESTING)) refuse("bad_request", "nests too deep");
-        if (!isText(type) || !hasOwn(SHAPES, type)) refuse("bad_request", "unknown message type");
         // SLOP, messages: what is malformed is refused, and the connection lives on.
-        const wrong = keys(SHAPES[type]).find((name) => !SHAPES[type][name](message[name]));
-        if (wrong) refuse("bad_request", `${type}: '${wrong}' is missing or wrong`);
+        const shape = isText(type) && hasOwn(SHAPES, type) ? SHAPES[type] : { type: () => false };
+        const wrong = keys(shape).find((name) => !shape[name](message[name]));
+        if (wrong) refuse("bad_request", `'${wrong}' is missing or wrong`);
         await does[type](message);
       } catch (error) {
         fail(known, error);
@@ -1779,7 +1754,7 @@ function connection(app, transmit, buffered = () => 0) {
         if (own.shown === before) continue;
         if (!own.shown) {
           own.isStale = true;
-          fail(id, new ActionError("not_found", "the node is gone"));
+          say({ type: "error", id, error: { code: "not_found", message: "the node is gone" } });
         } else if (!before || own.isStale) {
           snapshot(own);
         } else {

@@ -95,6 +95,13 @@ test("one view is open, the others are stubs, and nothing in them is asked", () 
     ["a", "more"],
   );
   assert.equal(app.tree().children[0].properties, undefined);
+  app.view("done", () => ({ props: { again: true } }));
+  assert.deepEqual(app.tree().children[1].properties, { again: true });
+  app.node("done", () => ({}));
+  assert.deepEqual(
+    app.tree().children.map((child) => child.meta?.focus),
+    [true, undefined],
+  );
 });
 
 test("a function that fails keeps its last good state, and a node says so", (t) => {
