@@ -1718,10 +1718,10 @@ function connection(app, transmit, buffered = () => 0) {
       let known;
       try {
         const message = isText(data) && data.length <= MESSAGE_CHARS ? readJson(data) : data;
-        if (!isObject(message)) refuse("bad_request", "no object, or too large");
-        const { type, id } = message;
+        const { type, id } = message ?? {};
         known = isEcho(id) ? id : undefined;
-        if (nests(message, NESTING)) refuse("bad_request", "nests too deep");
+        if (!isObject(message) || nests(message, NESTING))
+          refuse("bad_request", "no object, or too large");
         // SLOP, messages: what is malformed is refused, and the connection lives on.
         const shape = isText(type) && hasOwn(SHAPES, type) ? SHAPES[type] : { type: () => false };
         const wrong = keys(shape).find((name) => !shape[name](message[name]));
@@ -1754,7 +1754,11 @@ function connection(app, transmit, buffered = () => 0) {
         if (own.shown === before) continue;
         if (!own.shown) {
           own.isStale = true;
-          say({ type: "error", id, error: { code: "not_found", message: "the node is gone" } });
+          say({
+            type: "error",
+            id,
+            error: { code: "not_found", message: "there is no such node" },
+          });
         } else if (!before || own.isStale) {
           snapshot(own);
         } else {

@@ -53,7 +53,7 @@ INNER = (
 SHIPPED = "src/sightline/js"
 SHRINK = (
     "node_modules/terser/bin/terser", "--module", "--ecma", "2022", "--mangle",
-    "--compress", "passes=4,unsafe_arrows,unsafe_methods,pure_getters,keep_fargs=false",
+    "--compress", "passes=4,unsafe_arrows,unsafe_methods,pure_getters,keep_fargs=false,loops=false",
     "--mangle-props", f"builtins,regex=/^(_.*|{INNER})$/",
     "--format", "preamble='// Sightline, Apache-2.0'",
 )  # fmt: skip

@@ -35,7 +35,7 @@ VIEWS: list[dict[str, Any]] = [
     {"filter": {"min_salience": 0.3}}, {"filter": {"min_salience": 0.5, "retain_ancestors": True}},
     {"filter": {"types": ["item", "view"]}, "depth": 2, "max_nodes": 4},
 ]  # fmt: skip
-SHIPPED_BYTES = 12_000
+SHIPPED_BYTES = 11_100  # of the shrunk module, by gzip
 CASES = 400 if WHOLE else 8
 WORLDS = 2_000 if WHOLE else 200
 TOGETHER = 200
