@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import json
 import random
 from collections.abc import Callable, Iterator
@@ -12,6 +11,8 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from typing import Any
+
+import msgspec
 
 from proof.claim import Claim, Trial
 from sightline.errors import SightlineError
@@ -56,7 +57,7 @@ class _Repeating(_Broken):
         happened = yield from super()._take_patch(message, ops)
         mirror.seq, mirror.version = seq, version
         return [
-            dataclasses.replace(event, version=version)
+            msgspec.structs.replace(event, version=version)
             if isinstance(event, MirrorChanged)
             else event
             for event in happened

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from agent.host.helpers import hosted, turn
 from sightline import App, Message

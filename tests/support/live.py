@@ -13,10 +13,11 @@ import os
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
+
+from msgspec.structs import replace
 
 from sightline.slop.app.app import App
 from sightline.slop.app.serving import Serving

@@ -9,13 +9,13 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
+from msgspec.structs import replace
 
 from sightline.cli.approval import Consent, LineAsker, approval_card, consent_to
 from sightline.cli.commands.lines import cut
@@ -50,8 +50,7 @@ MAX_INPUT: Final = 16 * 1024 * 1024
 _SHOWN_CHARS: Final = 300
 
 
-@dataclass(frozen=True, slots=True)
-class _AskOptions:
+class _AskOptions(msgspec.Struct, frozen=True):
     """What the command line of `ask` says. `typed` is what of the text was not piped in."""
 
     text: str

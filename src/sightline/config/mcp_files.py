@@ -14,7 +14,6 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -48,8 +47,7 @@ class _File(msgspec.Struct, frozen=True, rename="camel"):
     mcp_servers: dict[str, _Server] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class McpEntry:
+class McpEntry(msgspec.Struct, frozen=True):
     """A server that a file names: `definition` as it stands there, `target` with variables."""
 
     name: str

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from sightline.agent.host.journal import Journal, Recorded, RequestLine
 from sightline.agent.host.status import by_group

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 from itertools import islice
@@ -21,6 +21,7 @@ from math import ceil
 from typing import Annotated, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from sightline.agent.host.compose import (
     SMALL_WINDOW,

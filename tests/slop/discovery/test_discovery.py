@@ -9,11 +9,11 @@ import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from sightline.errors import InvalidInput, Unauthorized, Unreachable
 from sightline.slop.discovery import directory as module

@@ -16,11 +16,11 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
+import msgspec
 from msgspec.structs import replace
 
 from sightline.agent.host.sight import FRAME_TOKENS, Sight, SightRules, look
@@ -64,8 +64,7 @@ _NO_TARGETS: Final = ToolSet(())
 Steps: TypeAlias = tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """What was said, as the ledger has it, and by what rules it is said again.
 
     `entries` are the newest groups of `total`; those before `first_group` are folded away.
@@ -76,7 +75,7 @@ class Conversation:
     total: int
     window: Window
     tiers: Tiers | None
-    loose: Mapping[int, int] = field(default_factory=dict)
+    loose: Mapping[int, int] = msgspec.field(default_factory=dict)
     first_group: int = 0
     translate: bool = False
 
@@ -94,8 +93,7 @@ class Conversation:
         return strip_states(isolate(shown, dialect, translate=self.translate))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a request is made of.
 
     conversation   what was said; the last thing the user said is the input …
@@ -131,15 +129,14 @@ class Inputs:
     input_at: int | None = None
     before: Wire | None = None
     strategy: str = ""
-    state: Mapping[str, Any] = field(default_factory=dict)
+    state: Mapping[str, Any] = msgspec.field(default_factory=dict)
     begins: bool = False
-    overruled: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    memory: Memory = field(default_factory=NoMemory)
-    llm: Llm = field(default_factory=NoLlm)
+    overruled: Mapping[str, Mapping[str, float]] = msgspec.field(default_factory=dict)
+    memory: Memory = msgspec.field(default_factory=NoMemory)
+    llm: Llm = msgspec.field(default_factory=NoLlm)
 
 
-@dataclass(frozen=True, slots=True)
-class Composed:
+class Composed(msgspec.Struct, frozen=True):
     """A request as it would be sent, or as it was sent, and how it was made.
 
     `state` is what the strategy left, and `failures` what went wrong with it; `warnings` is
@@ -179,8 +176,7 @@ class Composed:
         return self.sight.world
 
 
-@dataclass(frozen=True, slots=True)
-class _Offer:
+class _Offer(msgspec.Struct, frozen=True):
     """A turn before its strategy has run, what it shows of the apps, and its tool rounds."""
 
     turn: Turn
@@ -365,8 +361,7 @@ def _loose(request: Request, prompt: Prompt, rounds: Sequence[Entry]) -> int:
     return behind[0].id if same else 0
 
 
-@dataclass(frozen=True, slots=True)
-class _StandingClock:
+class _StandingClock(msgspec.Struct, frozen=True):
     """The moment of a request, as strategies know a clock."""
 
     at: datetime

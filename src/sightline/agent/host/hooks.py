@@ -20,7 +20,6 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -51,8 +50,7 @@ _NAMES: Final = {
 _STRICTNESS: Final = ("go", "ask", "refuse")
 
 
-@dataclass(frozen=True, slots=True)
-class HookAnswer:
+class HookAnswer(msgspec.Struct, frozen=True):
     """What hooks said together: the strictest verdict, why, and what the model is to know.
 
     `failure` is why a hook said nothing that can be used, `message` what it tells the user.

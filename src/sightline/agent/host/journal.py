@@ -23,7 +23,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -68,8 +67,7 @@ class Retention(msgspec.Struct, frozen=True):
     size: int = 256 * _MIB
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(msgspec.Struct, frozen=True):
     """A request on its way. `data` is what the vendor gets."""
 
     session_id: int
@@ -125,8 +123,7 @@ class RequestLine(msgspec.Struct, frozen=True):
         return None if found is None else msgspec.convert(found, Ended)
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(msgspec.Struct, frozen=True):
     """Everything that a request was made of, and what else its receipt says of it (`about`)."""
 
     line: RequestLine
@@ -134,7 +131,7 @@ class Recorded:
     profile: Profile
     options: Options
     world: World
-    about: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def digest(self) -> str:
@@ -146,8 +143,7 @@ class Recorded:
         return encode(self.prompt, self.profile, self.options)
 
 
-@dataclass(frozen=True, slots=True)
-class _Base:
+class _Base(msgspec.Struct, frozen=True):
     """A session's last request; the next is stored as a difference to it, one deeper in a chain."""
 
     row: int

@@ -10,7 +10,6 @@ of running is the one that was agreed to (law 11); if not, `differences` says in
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,8 +53,7 @@ class Lapsed(Exception):
     """What was agreed to is no longer what would happen; nothing was done."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(msgspec.Struct, frozen=True):
     """An app's node and the action on it, as far as the app shows them.
 
     `context` is what the context nodes around the node say: who the user is there, say.
@@ -64,7 +62,7 @@ class Shown:
     name: str = ""
     node: Node | None = None
     offered: ScopedAction | None = None
-    context: dict[str, Any] = field(default_factory=dict)
+    context: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -103,8 +101,7 @@ class Shown:
         return picture
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(msgspec.Struct, frozen=True):
     """A call with all that is needed to decide on it, and to show it to the user.
 
     `seen` is what the app shows, `safe` the same without keys, which is what is shown on. `plan`
@@ -115,8 +112,8 @@ class Case:
     facts: Facts
     params: dict[str, Any]
     target: ToolTarget | None = None
-    seen: Shown = field(default_factory=Shown)
-    safe: Shown = field(default_factory=Shown)
+    seen: Shown = msgspec.field(default_factory=Shown)
+    safe: Shown = msgspec.field(default_factory=Shown)
     plan: Plan | None = None
     diff: str = ""
 

@@ -21,11 +21,11 @@ from contextlib import (
     nullcontext,
     suppress,
 )
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 import sightline.agent.turn.steps as steps
 import sightline.events as events

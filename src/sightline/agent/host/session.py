@@ -1,15 +1,17 @@
 """One session while it is open, and one turn of it while it runs: values, and who holds them.
 
-A step makes a new session or a new turn of the old one (`dataclasses.replace`, or a method
-here) and hands it to `Current.keep`. Nothing else is ever assigned. A step is one expression
-on the event loop, so that none is lost between two tasks of a turn.
+A step makes a new session or a new turn of the old one (`replace`, or a method here) and
+hands it to `Current.keep`. Nothing else is ever assigned. A step is one expression on the
+event loop, so that none is lost between two tasks of a turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from sightline.agent.host.compose import Composed, Conversation, Steps
 from sightline.agent.policy import Answer
@@ -22,8 +24,7 @@ from sightline.slop.protocol.world import World
 __all__ = ["Current", "OpenSession", "OpenTurn", "ReplyPace"]
 
 
-@dataclass(frozen=True, slots=True)
-class OpenSession:
+class OpenSession(msgspec.Struct, frozen=True):
     """One session, open. Groups before `first_group` are folded away.
 
     `ceiling` is the most input that is sent, in tokens, once a vendor has found the
@@ -41,8 +42,8 @@ class OpenSession:
     model: str = ""
     response_id: str = ""
     remembered: tuple[Answer, ...] = ()
-    state: Mapping[str, Any] = field(default_factory=dict)
-    loose: Mapping[int, int] = field(default_factory=dict)
+    state: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    loose: Mapping[int, int] = msgspec.field(default_factory=dict)
     loose_since: int | None = None
     seen: World | None = None
     sent: tuple[SentTail, ...] = ()
@@ -77,8 +78,7 @@ class OpenSession:
         return replace(self, state=composed.state, loose=loose)
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyPace:
+class ReplyPace(msgspec.Struct, frozen=True):
     """How one request was made, and how its answer came, in milliseconds since it was sent."""
 
     began: float
@@ -104,8 +104,7 @@ class ReplyPace:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class OpenTurn:
+class OpenTurn(msgspec.Struct, frozen=True):
     """One turn, under way. `thinking` and `sent` carry bound reasoning through its requests.
 
     `composed` is the request that was made last, `row` its place in the journal, and

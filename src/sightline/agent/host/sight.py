@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -51,8 +51,7 @@ class SightRules(msgspec.Struct, frozen=True):
     max_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
+class Sight(msgspec.Struct, frozen=True):
     """What one request shows: the world it was taken from, what was chosen, the blocks.
 
     `at` is when, and `listed` how many apps the catalogue names.

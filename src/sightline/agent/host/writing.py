@@ -8,7 +8,6 @@ remembered, told once, and that is all.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any, Final, TypeVar
@@ -141,7 +140,7 @@ class Scribe:
             session.id, [*map(weigh, messages)], strategy=profile.dialect
         )
         [group] = self.ledger.groups.recent(session.id, 1)
-        session = dataclasses.replace(
+        session = msgspec.structs.replace(
             session,
             state=self.ledger.strategy_states.current(session.id),
             row=self.ledger.sessions.get(session.id),
@@ -156,7 +155,7 @@ class Scribe:
         if last is None:
             return session
         wire = last.to_request().wire
-        return dataclasses.replace(session, wire=wire, model=last.line.model, seen=last.world)
+        return msgspec.structs.replace(session, wire=wire, model=last.line.model, seen=last.world)
 
     def append(
         self,

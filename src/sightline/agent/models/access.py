@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
+
+import msgspec
 
 from sightline.agent.models.keys import Key
 from sightline.config.settings import ReplySettings
@@ -18,8 +19,7 @@ LIMITS: Final = ReplySettings()
 VERSIONED: Final = re.compile(r"^.*?/v\d+(?=/)")
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(msgspec.Struct, frozen=True):
     """How one model is reached. `base_url` is empty where the SDK knows it by itself.
 
     `remedy` completes "refused: …" for the user: which variable holds the key.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+
+import msgspec
 
 __all__ = ["VENDORS", "Api", "Vendor"]
 
@@ -11,8 +12,7 @@ __all__ = ["VENDORS", "Api", "Vendor"]
 Api: TypeAlias = Literal["openai", "anthropic", "gemini", "bedrock", "ollama", "local"]
 
 
-@dataclass(frozen=True, slots=True)
-class Vendor:
+class Vendor(msgspec.Struct, frozen=True):
     """One endpoint. `keys` are the variables that may hold its key; the first one is shown.
 
     `base_env` names the variable that its vendor's tools, or its server, read the address from.

@@ -17,10 +17,10 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from sightline.context.messages.parts import Message
 from sightline.context.slots.prompt import Prompt
@@ -44,16 +44,14 @@ class HookLimits(msgspec.Struct, frozen=True):
     on_error: float = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(msgspec.Struct, frozen=True):
     """The state that a hook left, or the one before it and what went wrong."""
 
     state: dict[str, Any]
     failure: StrategyFailed | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
+class Built(msgspec.Struct, frozen=True):
     """The prompt of a turn, the state to store with it, and what went wrong on the way."""
 
     prompt: Prompt

@@ -7,8 +7,9 @@ here. An app's refusal, a lost connection and a path that leads nowhere are resu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final, TypeAlias
+
+from msgspec.structs import replace
 
 from sightline.agent.toolbox.advice import about_failure, missing_app, missing_node
 from sightline.agent.toolbox.bench import Bench

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from sightline.slop.hub.hub import Hub
 
@@ -19,8 +20,7 @@ MOST: Final = 16
 INVOKE_S: Final = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Attention:
+class Attention(msgspec.Struct, frozen=True):
     """The focused nodes as (app, path), the newest last; the oldest give way beyond `MOST`."""
 
     pairs: tuple[tuple[str, str], ...] = ()
@@ -42,8 +42,7 @@ class Attention:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRecords:
+class SessionRecords(msgspec.Struct, frozen=True):
     """What the tools read and write of one session."""
 
     ledger: Ledger
@@ -51,8 +50,7 @@ class SessionRecords:
     memos: MemoShelf
 
 
-@dataclass(slots=True)
-class Bench:
+class Bench(msgspec.Struct):
     """What the tools of one conversation work on; without records there are only the apps'.
 
     `attention` is swapped by focus and unfocus. An action is waited for `invoke_s`; one of an
@@ -62,8 +60,8 @@ class Bench:
 
     hub: Hub
     records: SessionRecords | None = None
-    attention: Attention = field(default_factory=Attention)
+    attention: Attention = msgspec.field(default_factory=Attention)
     invoke_s: float = INVOKE_S
-    own_invoke_s: Mapping[str, float] = field(default_factory=dict)
+    own_invoke_s: Mapping[str, float] = msgspec.field(default_factory=dict)
     query_name: str = "slop_query"
     delegate: Callable[[ToolCall], Awaitable[Ran]] | None = None

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -29,8 +28,7 @@ _CUT: Final = "\n[cut here: {left:,} more characters; ask for a smaller part]"
 _encoder: Final = msgspec.json.Encoder(decimal_format="number")
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(msgspec.Struct, frozen=True):
     """The answer to a tool call. `ok` is False where the model must do something about it.
 
     `data` is what the app answered, as safe as the content; `accepted` says that it runs still.

@@ -15,7 +15,6 @@ import os
 import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -50,8 +49,7 @@ class FileEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 _decoder: Final = msgspec.json.Decoder(FileEdit)
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(msgspec.Struct, frozen=True):
     """A file's bytes before and after, None where there is no file; `mode` None is the usual."""
 
     parts: Parts
@@ -68,8 +66,7 @@ class FileChange:
         return FileChange(self.parts, self.after, self.before, self.mode)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """Changes that are made together; `moves` says which of them are one file under two names."""
 
     changes: tuple[FileChange, ...]

@@ -17,7 +17,6 @@ import os
 import shutil
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -53,8 +52,7 @@ class _Entry(msgspec.Struct, frozen=True):
 _decoder: Final = msgspec.json.Decoder(_Entry)
 
 
-@dataclass(frozen=True, slots=True)
-class Restoration:
+class Restoration(msgspec.Struct, frozen=True):
     """What would bring files back: `changes` from what they are now.
 
     `foreign` are those of them that somebody else changed, `lost` what is no longer kept, and

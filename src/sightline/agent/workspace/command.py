@@ -18,9 +18,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Literal, TypeAlias
+
+import msgspec
 
 from sightline.agent.workspace.group import is_over, kill_group, leader
 from sightline.context.messages.redact import redact, redact_cut
@@ -45,8 +46,7 @@ _ANSI: Final = re.compile(
 _SHELL: Final = ("/bin/sh", "-c")
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(msgspec.Struct, frozen=True):
     """What became of a command. `exit_code` is negative for a signal."""
 
     ended: Ended

@@ -21,10 +21,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from sightline.agent.workspace.group import kill_group
 from sightline.agent.workspace.inside import Parts
@@ -66,8 +67,7 @@ _WORDS: Final = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """One changed file: what happened to it, and whether that is staged."""
 
     path: str
@@ -76,8 +76,7 @@ class Change:
     was: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GitStatus:
+class GitStatus(msgspec.Struct, frozen=True):
     """Where a repository stands. `problem` says why nothing else is known."""
 
     branch: str = ""
@@ -88,8 +87,7 @@ class GitStatus:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GitView:
+class GitView(msgspec.Struct, frozen=True):
     """What git says of a directory: its files, and where it stands; None is not to be known."""
 
     files: tuple[Parts, ...] | None = None

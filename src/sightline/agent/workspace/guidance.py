@@ -15,9 +15,10 @@ import errno
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from sightline.agent.workspace.inside import shown
 from sightline.slop.transports.owned import open_regular
@@ -34,8 +35,7 @@ _FRONT: Final = re.compile(r"\A---\r?\n(.*?)^---[ \t]*\r?\n", re.DOTALL | re.MUL
 _ARGUMENT: Final = re.compile(r"\$(ARGUMENTS|[1-9])")
 
 
-@dataclass(frozen=True, slots=True)
-class MarkdownFile:
+class MarkdownFile(msgspec.Struct, frozen=True):
     """A file that was read: `path` from its root, `name` from its path, `about` by its own word."""
 
     path: str
@@ -44,8 +44,7 @@ class MarkdownFile:
     about: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Guidance:
+class Guidance(msgspec.Struct, frozen=True):
     """All that was found below one root, and what was left out and why."""
 
     root: Path

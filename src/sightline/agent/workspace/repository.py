@@ -22,9 +22,10 @@ import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from sightline.errors import InvalidInput
 from sightline.slop.transports.owned import open_regular
@@ -58,8 +59,7 @@ _SAFE: Final = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Repository:
+class Repository(msgspec.Struct, frozen=True):
     """Where a repository is: the top of its files, its git directory, and what worktrees share."""
 
     top: Path

@@ -13,10 +13,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from sightline.agent.workspace.command import Finished, Output, run_command
 from sightline.agent.workspace.sandbox import Sandbox
@@ -29,8 +30,7 @@ KEPT: Final = 5
 _TICK_S: Final = 0.2
 
 
-@dataclass(slots=True, eq=False)
-class Run:
+class Run(msgspec.Struct, eq=False):
     """One command that was run, or is running.
 
     `waiting` counts the calls that wait for it; `is_known`: a call was answered with its end.
@@ -38,9 +38,9 @@ class Run:
 
     id: str
     command: str
-    begun: float = field(default_factory=time.monotonic)
-    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    output: Output = field(default_factory=Output)
+    begun: float = msgspec.field(default_factory=time.monotonic)
+    started_at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
+    output: Output = msgspec.field(default_factory=Output)
     finished: Finished | None = None
     waiting: int = 0
     is_known: bool = False
@@ -48,8 +48,8 @@ class Run:
     network: bool = True
     taken_back: str = ""
     stopped_by: str = ""
-    stop: threading.Event = field(default_factory=threading.Event)
-    over: asyncio.Event = field(default_factory=asyncio.Event)
+    stop: threading.Event = msgspec.field(default_factory=threading.Event)
+    over: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
 
     @property
     def age_s(self) -> int:

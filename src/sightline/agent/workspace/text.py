@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from io import BufferedReader
 from typing import Final
+
+import msgspec
 
 from sightline.agent.workspace.inside import Inside, Parts, shown
 from sightline.errors import ActionError
@@ -45,8 +46,7 @@ _SEARCH_S: Final = 8.0
 _LINE_CHARS: Final = 240
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(msgspec.Struct, frozen=True):
     """Some lines of a file, counted from 1. `total` is None where it was not counted."""
 
     text: str
@@ -179,8 +179,7 @@ def _path(parts: Parts) -> str:
     return shown("/".join(parts))
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
+class SearchResult(msgspec.Struct, frozen=True):
     """Lines that have the text, as `path:line: text`; `stopped` says why there may be more."""
 
     lines: tuple[str, ...]

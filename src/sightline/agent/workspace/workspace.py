@@ -25,13 +25,13 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 import sightline.telemetry as telemetry
 from sightline.agent.workspace.changes import (
@@ -89,8 +89,7 @@ FILE_ACTIONS: Final = ("edit", "create", "move", "delete", "edit_many")
 FilePath = Annotated[str, "A file's path from the workspace's root, e.g. src/app.py"]
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryPicture:
+class DirectoryPicture(msgspec.Struct, frozen=True):
     """What was last seen of the directory; `is_late` if that is longer ago than it should be."""
 
     listing: Listing | None = None

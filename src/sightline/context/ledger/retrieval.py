@@ -7,7 +7,6 @@ the SQL runs, and what keeps it from doing anything else, is the engine's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -19,8 +18,7 @@ __all__ = ["QueryLimits", "QueryResult", "SearchHit", "describe", "excerpt"]
 EXCERPT_CHARS: Final = 160
 
 
-@dataclass(frozen=True, slots=True)
-class QueryLimits:
+class QueryLimits(msgspec.Struct, frozen=True):
     """How much a query may cost and how much of its answer comes back at once."""
 
     rows: int = 50

@@ -103,8 +103,7 @@ class LedgerLimits:
     name: int = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(msgspec.Struct, frozen=True):
     """Checks and cleans what is stored in a ledger. `redacting=False` stores texts as they come."""
 
     limits: LedgerLimits = LedgerLimits()

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -41,8 +40,7 @@ CUT_MARKS: Final = (_MARK, _HINT[: _HINT.index("{")])
 _NUMBER: Final = re.compile(re.escape(CUT_MARKS[1]) + r"([0-9]{1,18})")
 
 
-@dataclass(frozen=True, slots=True)
-class Tiers:
+class Tiers(msgspec.Struct, frozen=True):
     """The limits, in characters of the result kept; the retrieval hint comes on top.
 
     `tail_share` of a cut result is its end, the rest its beginning; 0 keeps the

@@ -16,6 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from sightline.errors import InvalidInput
 
 __all__ = ["TokenWindow", "Window", "parse_size"]
@@ -50,8 +52,7 @@ class Window:
         return self.size + (total - self.size) % (self.slack + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenWindow:
+class TokenWindow(msgspec.Struct, frozen=True):
     """The newest groups that weigh at most `budget` tokens, cut in steps of `step` of it.
 
     With more than the budget at hand, the number of tokens left out is rounded up

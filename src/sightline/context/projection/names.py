@@ -14,8 +14,9 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from sightline.errors import InvalidInput
 
@@ -27,8 +28,7 @@ _HASH_CHARS: Final = 7
 _ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9_]")
 
 
-@dataclass(frozen=True, slots=True)
-class WantedName:
+class WantedName(msgspec.Struct, frozen=True):
     """What a name is wanted for: an action on a node, given by the ids from the root to it.
 
     `app` is empty where there is only one. `variant` tells apart what has the same

@@ -27,12 +27,13 @@ once; where it is over, a few times more, the logarithm of the budget at most.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from heapq import heappop, heappush, heapreplace
 from operator import is_
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+import msgspec
 from msgspec import UNSET
 
 from sightline.context.projection.body import Format, tree_body
@@ -74,8 +75,7 @@ WHY_CUT: Final[dict[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Omission:
+class Omission(msgspec.Struct, frozen=True):
     """What is not shown below one node: how many nodes, and why.
 
     `budget`: no room. `stub`: the node itself is shown as a stub. `salience`: below
@@ -88,8 +88,7 @@ class Omission:
     nodes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """What is shown: a world with smaller trees, what its block weighs, and all that was cut."""
 
     world: World
@@ -235,7 +234,7 @@ def _described(whole: Selection, count: Counter, at: datetime) -> Selection:
     room = min(whole.budget, whole.tokens + whole.budget // _ABOUT_PART)
     if not whole.tokens < tokens <= room:
         return whole
-    return replace(whole, tokens=tokens, described=True)
+    return msgspec.structs.replace(whole, tokens=tokens, described=True)
 
 
 def _no_state(app: AppState) -> Omission:
@@ -243,12 +242,11 @@ def _no_state(app: AppState) -> Omission:
     return Omission(app.id, "/", reason, 0 if app.tree is None else size_of(app.tree))
 
 
-@dataclass(slots=True)
-class _Purse:
+class _Purse(msgspec.Struct):
     budget: int
     spent: int
     # Whose node it is and where, in the order of taking: the last has nothing shown below it.
-    taken: list[tuple[_Growth, int]] = field(default_factory=list)
+    taken: list[tuple[_Growth, int]] = msgspec.field(default_factory=list)
 
     @property
     def left(self) -> int:

@@ -21,7 +21,6 @@ nothing here is ever stored in a conversation (`strip.py` sees to what comes bac
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from operator import is_
 from typing import Final
@@ -72,8 +71,7 @@ _REMEMBERED_APPS: Final = 16
 _AWAITING: Final = "status: awaiting its first state"
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
+class Tail(msgspec.Struct, frozen=True):
     """The blocks of one request. `available` is empty where there is nothing to offer."""
 
     state: str

@@ -15,7 +15,6 @@ App text in descriptions is escaped like all app text.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -45,8 +44,7 @@ class Tool(msgspec.Struct, frozen=True):
     parameters: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """What a tool stands for. A grouped tool has `paths`, and the argument that picks one."""
 
     app: str
@@ -65,12 +63,11 @@ class ToolTarget(NamedTuple):
     params: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSet:
+class ToolSet(msgspec.Struct, frozen=True):
     """Tools, and what each of them stands for."""
 
     tools: tuple[Tool, ...]
-    targets: Mapping[str, Target] = field(default_factory=dict)
+    targets: Mapping[str, Target] = msgspec.field(default_factory=dict)
 
     def tools_json(self) -> bytes:
         """The tools as a JSON list; the same bytes for the same tools."""
@@ -153,8 +150,7 @@ def fixed_tools() -> ToolSet:
     return ToolSet(FIXED_TOOLS)
 
 
-@dataclass(frozen=True, slots=True)
-class _Offer:
+class _Offer(msgspec.Struct, frozen=True):
     """One tool to be: an action on one node, or (`paths`) on several children of one."""
 
     app: str

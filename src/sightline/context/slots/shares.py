@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -36,8 +35,7 @@ class Slot(msgspec.Struct, frozen=True):
         )
 
 
-@dataclass(slots=True)
-class Share:
+class Share(msgspec.Struct):
     """What one slot gets, while it is being decided. Costs are without the protected part."""
 
     slot: Slot
@@ -45,7 +43,7 @@ class Share:
     protected: Units = NO_UNITS
     maximum: int = 0
     minimum: int = 0
-    ladder: Ladder = field(default_factory=lambda: Ladder(NO_UNITS, "tail"))
+    ladder: Ladder = msgspec.field(default_factory=lambda: Ladder(NO_UNITS, "tail"))
     floor: Rung = NOTHING
     allowed: Rung = NOTHING
     rung: Rung = NOTHING

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol
 
@@ -124,8 +124,7 @@ class Layers(msgspec.Struct, frozen=True):
     state: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Utils:
+class Utils(msgspec.Struct, frozen=True):
     """Small helpers that need this turn's counter or clock."""
 
     counter: Counter
@@ -153,8 +152,7 @@ class Utils:
         return self.clock.now()
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(msgspec.Struct, frozen=True):
     """`ctx`: everything that a strategy's hook gets to see of one turn."""
 
     input: Input
@@ -170,8 +168,7 @@ class Context:
     layers: Layers
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True):
     """What a turn is made of, before any strategy looked at it.
 
     `rounds` are the calls and results that followed the input so far; no strategy has
@@ -182,14 +179,14 @@ class Turn:
     history: Sequence[Message]
     budget: Budget
     counter: Counter
-    layers: Layers = field(default_factory=Layers)
+    layers: Layers = msgspec.field(default_factory=Layers)
     tools: Sequence[dict[str, Any]] = ()
-    capabilities: Capabilities = field(default_factory=Capabilities)
-    memory: Memory = field(default_factory=NoMemory)
-    llm: Llm = field(default_factory=NoLlm)
+    capabilities: Capabilities = msgspec.field(default_factory=Capabilities)
+    memory: Memory = msgspec.field(default_factory=NoMemory)
+    llm: Llm = msgspec.field(default_factory=NoLlm)
     clock: Clock | None = None
     rounds: Sequence[Message] = ()
-    overruled: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    overruled: Mapping[str, Mapping[str, float]] = msgspec.field(default_factory=dict)
 
     def context(self, config: object, state: Mapping[str, Any]) -> Context:
         """Make a fresh context: empty slots and a copy of the state, shared with nobody."""

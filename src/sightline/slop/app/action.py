@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from sightline.errors import InvalidDescriptor, InvalidInput, InvalidTree
 from sightline.slop.app.parameters import (
@@ -30,8 +31,7 @@ OPTIONS: Final = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(msgspec.Struct, frozen=True):
     """One action of an app, ready to be offered and to be called."""
 
     name: str

@@ -20,9 +20,10 @@ import tempfile
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 import sightline.telemetry as telemetry
 from sightline.errors import InvalidInput
@@ -41,8 +42,7 @@ _TOKEN_BYTES: Final = 32
 _log: Final = telemetry.logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Air:
+class Air(msgspec.Struct, frozen=True):
     """How an app is to be reached. None is "not this way"; True and port 0 choose one."""
 
     port: int | None = None

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from msgspec import UnsetType
 
 from sightline.errors import InvalidDescriptor
@@ -25,8 +25,7 @@ from sightline.slop.protocol.tree import Node
 __all__ = ["Closed", "Views", "mark_changes"]
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(msgspec.Struct, frozen=True):
     """What a view says while it is closed; it hides whatever is registered below it."""
 
     descriptor: dict[str, Any]

@@ -21,7 +21,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
@@ -90,8 +89,7 @@ _WRITTEN: Final = (str, int, bool, date, datetime, time, Decimal, Enum, UUID)
 _encoder: Final = msgspec.json.Encoder(decimal_format="number")
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
+class Described(msgspec.Struct, frozen=True):
     """A node as an app described it: its text's digest, its actions by path, and itself."""
 
     digest: bytes

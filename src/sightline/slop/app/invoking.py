@@ -21,7 +21,6 @@ import contextvars
 import inspect
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -47,8 +46,7 @@ _GENERIC: Final = "the app failed to do this"
 Finder = Callable[[tuple[str, ...], str], Action | None]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Running:
+class Running(msgspec.Struct, frozen=True, eq=False):
     """An action while it runs: who asked, and how to say that it will take longer."""
 
     call: Call

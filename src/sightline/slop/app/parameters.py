@@ -19,7 +19,6 @@ import enum
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -34,8 +33,7 @@ __all__ = ["Parameters", "full_schema", "schema_of_type", "underlying"]
 Handler = Callable[..., Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(msgspec.Struct, frozen=True):
     """How to call one handler."""
 
     schema: dict[str, Any] | None

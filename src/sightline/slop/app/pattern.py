@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
+
+import msgspec
 
 from sightline.errors import InvalidDescriptor
 from sightline.slop.protocol.ids import id_problem
@@ -35,8 +36,7 @@ def checked_ids(path: str) -> tuple[str, ...]:
     return ids
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(msgspec.Struct, frozen=True):
     """A path, some of whose segments are holes (None), and the names of these."""
 
     segments: tuple[str | None, ...]
@@ -66,12 +66,11 @@ class Pattern:
         return dict(zip(self.names, filled, strict=True))
 
 
-@dataclass(slots=True)
-class Branch(Generic[T]):
+class Branch(msgspec.Struct, Generic[T]):
     """A step in a tree of path patterns: the values of one that ends here, and the next steps."""
 
-    by_name: dict[str, T] = field(default_factory=dict)
-    literal: dict[str, Branch[T]] = field(default_factory=dict)
+    by_name: dict[str, T] = msgspec.field(default_factory=dict)
+    literal: dict[str, Branch[T]] = msgspec.field(default_factory=dict)
     hole: Branch[T] | None = None
 
     def grow(self, pattern: Pattern) -> Branch[T]:

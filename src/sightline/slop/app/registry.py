@@ -26,9 +26,10 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
+
+import msgspec
 
 import sightline.telemetry as telemetry
 from sightline.errors import InvalidInput, InvalidPath
@@ -53,8 +54,7 @@ LAST: Final = 1 << 30
 _log: Final = telemetry.logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True):
     """What one registration shows, as of one evaluation."""
 
     ticket: int
@@ -71,8 +71,7 @@ class _Part:
 _NOTHING: Final = _Part(-1, b"", None, {})
 
 
-@dataclass(eq=False, slots=True)
-class Registration:
+class Registration(msgspec.Struct, eq=False):
     """A path, and where its state comes from."""
 
     ids: Ids
@@ -83,7 +82,7 @@ class Registration:
     part: _Part = _NOTHING
     failed: bool = False
     # Digest → node, so that sessions that are shown the same share it.
-    seen: dict[bytes, Node] = field(default_factory=dict)
+    seen: dict[bytes, Node] = msgspec.field(default_factory=dict)
 
 
 class Rendering:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -42,8 +41,7 @@ Actions = dict[Ids, dict[str, Action]]
 Hides = Callable[[Ids, Hashable], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class _Resolver:
+class _Resolver(msgspec.Struct, frozen=True):
     function: Callable[..., Any]
     pattern: Pattern
     parameters: Parameters

@@ -8,7 +8,6 @@ file name and nothing more, and that its transport stays on this machine.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 from urllib.parse import urlsplit
 
@@ -87,8 +86,7 @@ class _Wire(msgspec.Struct, frozen=True, omit_defaults=True):
 _wires: Final = msgspec.json.Decoder(_Wire)
 
 
-@dataclass(frozen=True, slots=True)
-class Descriptor:
+class Descriptor(msgspec.Struct, frozen=True):
     """One app that can be connected to. `Descriptor.read` never returns an unsafe one."""
 
     id: str

@@ -27,10 +27,12 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from sightline.errors import InvalidInput, SightlineError
 from sightline.slop.discovery.descriptor import DESCRIPTOR_BYTES, Descriptor, Nats
@@ -61,16 +63,14 @@ def standard_directories() -> tuple[Path, ...]:
     return Path.home() / ".slop" / "providers", Path("/tmp/slop/providers")  # noqa: S108 - see above
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(msgspec.Struct, frozen=True):
     """A file in a directory of descriptors that is not believed, and why."""
 
     path: Path
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class FoundApps:
+class FoundApps(msgspec.Struct, frozen=True):
     """What is there now: one descriptor for each id, and what was not believed."""
 
     descriptors: tuple[Descriptor, ...] = ()

@@ -83,15 +83,13 @@ _REASON_CHARS: Final = 300
 _log: Final = telemetry.logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(msgspec.Struct, frozen=True):
     """The connection to the provider is gone, or could not be made."""
 
     reason: SightlineError
 
 
-@dataclass(frozen=True, slots=True)
-class Silent:
+class Silent(msgspec.Struct, frozen=True):
     """The provider gives no sign of life, though the connection is open; True until it does."""
 
     is_silent: bool

@@ -16,12 +16,13 @@ import binascii
 import errno
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
 from urllib.error import HTTPError
 from urllib.parse import SplitResult, unquote, unquote_to_bytes, urlsplit
+
+import msgspec
 
 from sightline.errors import InvalidInput, TimedOut, TooLarge, Unauthorized, Unreachable
 from sightline.slop.hub.client import Client
@@ -35,8 +36,7 @@ _SLOP: Final = "slop://content/"
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
-@dataclass(frozen=True, slots=True)
-class ContentAccess:
+class ContentAccess(msgspec.Struct, frozen=True):
     """Where a host lets content come from, besides the app itself, and how much of it.
 
     Origins are written as browsers do (`https://cdn.example`, with a port if it is not the

@@ -16,7 +16,6 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -51,16 +50,15 @@ _DECORATION: Final = re.compile(
 _EXTENSION: Final = re.compile(r"\.(?:py|m?js|ts|exe|sh)$")
 
 
-@dataclass(frozen=True, slots=True)
-class McpTarget:
+class McpTarget(msgspec.Struct, frozen=True):
     """An MCP server: a command with its variables and directory, or a URL with its headers."""
 
     name: str
     command: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
     directory: str = ""
     url: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of_address(cls, address: str, token: str | None = None) -> McpTarget:
@@ -115,7 +113,7 @@ def dial_mcp(target: McpTarget) -> Dial:
     peer = Peer(TRANSPORT, target.address, start_s=START_S)
 
     async def dial() -> Link:
-        env = {**os.environ, TARGET_VARIABLE: msgspec.json.encode(asdict(target)).decode()}
+        env = {**os.environ, TARGET_VARIABLE: msgspec.json.encode(target).decode()}
         return await spawn_stdio(program, env=env, peer=peer)
 
     return dial

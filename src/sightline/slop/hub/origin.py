@@ -7,8 +7,9 @@ socket and who serves it, the URL, the command, or that the host put the app the
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+
+import msgspec
 
 from sightline.slop.discovery.descriptor import Nats, Stdio, Transport, Unix, Ws
 from sightline.slop.transports.link import Peer
@@ -25,8 +26,7 @@ _KINDS: Final[dict[str, OriginKind]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True):
     """Where an app comes from: one of ours, or the socket, URL or command it is reached by.
 
     `address` is a socket's path, a URL or a command line, of an MCP server too; of a page it is its

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -30,8 +29,7 @@ ANSWER: Final = "answer"
 _log: Final = telemetry.logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class UserQuestion:
+class UserQuestion(msgspec.Struct, frozen=True):
     """What a server wants to know of its user, or the URL that it wants opened.
 
     `form` is the JSON Schema of the answer, a flat object. All of it is the server's own text,
@@ -45,12 +43,11 @@ class UserQuestion:
     origin: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class UserAnswer:
+class UserAnswer(msgspec.Struct, frozen=True):
     """What the user answered: a yes with the content that was asked for, a no, or nothing."""
 
     action: Literal["accept", "decline", "cancel"]
-    content: dict[str, Any] = field(default_factory=dict)
+    content: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 AskUser: TypeAlias = Callable[[UserQuestion], Awaitable[UserAnswer]]

@@ -10,8 +10,10 @@ what can be done: both go by the whole tree.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
+
+import msgspec
 
 from sightline.errors import InvalidPath
 from sightline.slop.protocol.path import format_path
@@ -23,8 +25,7 @@ __all__ = ["Bound", "Bounding", "Bounds"]
 Ids = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(msgspec.Struct, frozen=True):
     """At most so many levels below a node, at most so many nodes; None is no limit."""
 
     depth: int | None = None

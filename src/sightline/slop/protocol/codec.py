@@ -19,13 +19,13 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
+from msgspec.structs import replace
 
 from sightline.errors import InvalidJson, InvalidTree, Violation
 from sightline.slop.protocol.ids import ID_BYTES, RESERVED

@@ -23,12 +23,13 @@ Nothing recurses: runs are noted on the way down and worked through backwards.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from math import inf, nextafter
 from operator import is_
 from typing import Final, TypeAlias
+
+import msgspec
 
 from sightline.slop.protocol.rewrite import settled
 from sightline.slop.protocol.shapes import compacted_node
@@ -109,8 +110,7 @@ class Compaction:
         return _from_above(runs, self.max_nodes)
 
 
-@dataclass(slots=True)
-class _Parent:
+class _Parent(msgspec.Struct):
     """A node with children, as far as compaction looks at it."""
 
     node: Node
@@ -134,8 +134,7 @@ class _Parent:
         return self.salience - distance * 0.01 - self.below * 0.001
 
 
-@dataclass(slots=True)
-class _Cut:
+class _Cut(msgspec.Struct):
     """What a threshold from `lowest` up to, but not including, `highest` hides of a run."""
 
     distance: int
@@ -148,8 +147,7 @@ class _Cut:
 _NOTHING: Final = _Cut(0, -inf, inf, 0)
 
 
-@dataclass(slots=True)
-class _Facts:
+class _Facts(msgspec.Struct):
     """What compaction knows of a run of siblings: its nodes, those below them, what hides them."""
 
     size: int
@@ -340,8 +338,7 @@ def _collapsed(root: Node, threshold: float, excess: int) -> tuple[Node, int]:
     return below, excess - missing
 
 
-@dataclass(slots=True)
-class _Turn:
+class _Turn(msgspec.Struct):
     """A node on the way to the last subtree that goes, and where the way leaves it."""
 
     node: Node

@@ -20,7 +20,7 @@ one that asks faster than it reads.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -66,8 +66,7 @@ _JSON: Final = msgspec.json.Encoder()
 _SEND_BYTES: Final = 32 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class InvokeRequested:
+class InvokeRequested(msgspec.Struct, frozen=True):
     """The consumer asks for an action that the node exposes; the app must `send_result`.
 
     `node` is None where the tree has none at the path and the app may still make one.
@@ -82,8 +81,7 @@ class InvokeRequested:
     trace: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class QueryRequested:
+class QueryRequested(msgspec.Struct, frozen=True):
     """The consumer asks for a view; the app must `answer_query`, or `refuse` it."""
 
     query: Query

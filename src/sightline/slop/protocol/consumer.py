@@ -98,15 +98,13 @@ _STATELESS: Final = frozenset({"hello", "result", "event", "error"})
 _SHORT_BYTES: Final = 512
 
 
-@dataclass(frozen=True, slots=True)
-class Connected:
+class Connected(msgspec.Struct, frozen=True):
     """The provider has said hello; subscriptions are on their way."""
 
     provider: ProviderInfo
 
 
-@dataclass(frozen=True, slots=True)
-class MirrorChanged:
+class MirrorChanged(msgspec.Struct, frozen=True):
     """A subscription shows something new. `patched` is False for a snapshot."""
 
     subscription: str
@@ -115,15 +113,13 @@ class MirrorChanged:
     patched: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed:
+class Resumed(msgspec.Struct, frozen=True):
     """A subscription is current again, and nothing was missed."""
 
     subscription: str
 
 
-@dataclass(frozen=True, slots=True)
-class QueryAnswered:
+class QueryAnswered(msgspec.Struct, frozen=True):
     """The snapshot that a query asked for."""
 
     request: str
@@ -140,16 +136,14 @@ class InvokeAnswered:
     data: Any = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class EventArrived:
+class EventArrived(msgspec.Struct, frozen=True):
     """The provider sent an event: something happened that is not part of its state."""
 
     name: str
     data: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     """The provider answered with an error: to a query, a subscription, or to nothing known."""
 
     request: str | None
@@ -157,16 +151,14 @@ class Refused:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class RequestFailed:
+class RequestFailed(msgspec.Struct, frozen=True):
     """A query or invoke will not be answered: the connection is gone."""
 
     request: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Garbled:
+class Garbled(msgspec.Struct, frozen=True):
     """The provider sent something that is not a message, or not a tree; it was skipped."""
 
     reason: str
@@ -185,8 +177,7 @@ ConsumerEvent: TypeAlias = (
 )
 
 
-@dataclass(slots=True)
-class Mirror:
+class Mirror(msgspec.Struct):
     """The copy of a provider's tree that one subscription keeps, and how far it has come."""
 
     ask: Subscribe
@@ -214,8 +205,7 @@ class Mirror:
         self.most_nodes += patch_bytes // NODE_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class _Progress:
+class _Progress(msgspec.Struct, frozen=True):
     """How far a mirror has come, and with which tree."""
 
     tree: Node | None
@@ -232,8 +222,7 @@ class _Progress:
         )  # fmt: skip
 
 
-@dataclass(slots=True)
-class SharedReading:
+class SharedReading(msgspec.Struct):
     """What was read last, for consumers that are handed the very same bytes.
 
     Trees are values: many mirrors of one view are one tree, which is read and changed once.

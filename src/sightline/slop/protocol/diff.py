@@ -27,10 +27,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
+import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from sightline.slop.protocol import codec
@@ -79,8 +79,7 @@ def _is_beyond_mirrors(root: Node, path: PatchPath, fields: bool) -> bool:
     return path.field in ("properties", "meta") and not members(root.text(path.field))
 
 
-@dataclass(slots=True)
-class _FieldChanges:
+class _FieldChanges(msgspec.Struct):
     """How one node's own fields changed.
 
     `risky` ops are those that deployed mirrors mishandle: a field gained, lost or

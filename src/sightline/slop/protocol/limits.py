@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from sightline.slop.protocol.ids import ID_BYTES
 from sightline.slop.protocol.jsontext import NESTING
 
@@ -19,8 +21,7 @@ __all__ = ["DEFAULT", "NODE_BYTES", "WIRE", "Limits", "ProviderLimits"]
 NODE_BYTES: Final = len('{"id":"a","type":"b"}')
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Upper bounds, all settable. None is no bound.
 
     `node_bytes` is for all of a node but its children; `message_levels` for the nesting of

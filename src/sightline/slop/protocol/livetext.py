@@ -15,8 +15,10 @@ however deep it is, and the blocks of a tree are few.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from sightline.slop.protocol.siblings import Chunk, ShortList
 from sightline.slop.protocol.text import document_order, write_lines
@@ -35,8 +37,7 @@ _Run: TypeAlias = Chunk | ShortList
 _Writer: TypeAlias = Callable[[Sequence[Node], Sequence[str]], list[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class _RunText:
+class _RunText(msgspec.Struct, frozen=True):
     """The text of a run and of all below it; a short one is not joined, but in its lines."""
 
     blocks: tuple[str, ...]

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from operator import is_
 from typing import Final, overload
+
+import msgspec
 
 from sightline.slop.protocol.siblings import Chunk, Siblings
 from sightline.slop.protocol.tree import ChildList, Node, same_presence
@@ -83,8 +84,7 @@ class _Run:
         return Chunk(kept)
 
 
-@dataclass(slots=True)
-class _Entered:
+class _Entered(msgspec.Struct):
     node: Node
     distance: int
     past: Node | None

@@ -20,9 +20,10 @@ import hmac
 import ipaddress
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
+
+import msgspec
 
 from sightline.errors import InvalidInput
 from sightline.slop.transports.link import Peer
@@ -37,16 +38,14 @@ _BEARER: Final = f"{LABEL}."
 _HOST: Final = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<name>[^\[\]:]+))(?::[0-9]+)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """Why a request is not let in: a status for its program, a reason for its author."""
 
     status: HTTPStatus
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Visitor:
+class Visitor(msgspec.Struct, frozen=True):
     """What a request says about who makes it: header names in lower case, with their values."""
 
     headers: tuple[tuple[str, str], ...]
@@ -93,8 +92,7 @@ class Visitor:
         return Peer(transport, where, token=self.token, headers=joined)
 
 
-@dataclass(frozen=True, slots=True)
-class Door:
+class Door(msgspec.Struct, frozen=True):
     """The hosts, origins and token by which an HTTP request is let in.
 
     `hosts` None is every loopback name, at any port.

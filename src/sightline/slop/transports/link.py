@@ -20,8 +20,9 @@ import math
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias, runtime_checkable
+
+import msgspec
 
 import sightline.telemetry as telemetry
 
@@ -68,8 +69,7 @@ def why(error: OSError) -> str:
     return os.strerror(number) if number > 0 else error.strerror or str(error)
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(msgspec.Struct, frozen=True):
     """What a transport knows of the other side, for the app to decide who that is.
 
     `start_s` is how long it may take to say its first word; 0 is the usual time. `rest_s` is how
@@ -81,7 +81,7 @@ class Peer:
     uid: int | None = None
     pid: int | None = None
     token: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     start_s: float = 0.0
     rest_s: float = math.inf
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+import msgspec
+from msgspec.structs import replace
 
 from sightline.errors import InvalidInput, MissingExtra
 from sightline.slop.protocol.ids import app_id_problem
@@ -40,8 +42,7 @@ def is_nats(address: str) -> bool:
     return address.partition("://")[0] in _SCHEMES
 
 
-@dataclass(frozen=True, slots=True)
-class NatsUrl:
+class NatsUrl(msgspec.Struct, frozen=True):
     """The address of a broker, and perhaps of an app there, with what it takes to get in."""
 
     server: str

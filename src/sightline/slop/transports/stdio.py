@@ -15,8 +15,9 @@ import shlex
 import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import IO, Final
+
+from msgspec.structs import replace
 
 from sightline.errors import InvalidInput, Unreachable
 from sightline.slop.transports.lines import LineLink
