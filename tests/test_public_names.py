@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import sightline
 import sightline.agent
 import sightline.context
 import sightline.slop
+from sightline._lazy import lazy_pattern
 
 facades = pytest.mark.parametrize(
     "facade",
@@ -69,3 +71,18 @@ def test_importing_the_package_loads_nothing_else() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     rooms = ["sightline._lazy", "sightline.agent", "sightline.context", "sightline.slop"]
     assert done.stdout == f"{rooms}\n"
+
+
+def test_a_lazy_pattern_is_compiled_when_it_is_first_used() -> None:
+    sources: list[str] = []
+
+    def source() -> str:
+        sources.append("B+")
+        return sources[-1]
+
+    found = lazy_pattern(source, re.IGNORECASE)
+    assert not sources
+    assert found.sub("-", "abba") == "a-a"
+    assert found.flags & re.IGNORECASE
+    assert [match[0] for match in found.finditer("bob")] == ["b", "b"]
+    assert lazy_pattern("(").pattern == "("

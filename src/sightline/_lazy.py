@@ -1,11 +1,12 @@
-"""Public names of a package, each loaded when it is first used."""
+"""What is made when it is first used: a package's public names, regular expressions."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 
 def lazily(
@@ -30,3 +31,28 @@ def lazily(
         return value
 
     return get, lambda: sorted(where)
+
+
+class _Pattern:
+    """Stands for a pattern, and has its methods as attributes once one of them was used."""
+
+    def __init__(self, source: str | Callable[[], str], flags: int) -> None:
+        self._source = source
+        self._flags = flags
+        if isinstance(source, str):
+            self.pattern = source
+
+    def __getattr__(self, name: str) -> Any:
+        source = self._source if isinstance(self._source, str) else self._source()
+        compiled = re.compile(source, self._flags)
+        for method in ("finditer", "fullmatch", "match", "pattern", "search", "split", "sub"):
+            setattr(self, method, getattr(compiled, method))
+        return getattr(compiled, name)
+
+
+def lazy_pattern(source: str | Callable[[], str], flags: int = 0) -> re.Pattern[str]:
+    """Return a pattern that is compiled when first used, which takes 0.1 to 5 ms.
+
+    A function as source is called then.
+    """
+    return cast("re.Pattern[str]", _Pattern(source, flags))

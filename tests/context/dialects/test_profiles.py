@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from context.projection.requirements import proves
 from sightline.context.dialects import DIALECTS, endpoints, prices, profile_for
@@ -29,6 +32,12 @@ def test_every_fact_of_the_tables_has_a_source() -> None:
     assert profile.source_of("cache.min_tokens") == "claude-docs"
     assert profile.source_of("prices.input") == prices.SOURCE
     assert profile.source_of("tail.plain") == "default"
+
+
+@given(st.text("ab-", max_size=6), st.text("ab-*?[]", max_size=6))
+def test_a_layer_is_for_the_models_that_its_patterns_match(model: str, pattern: str) -> None:
+    layer = Layer("a test", {}, (pattern,))
+    assert layer.matches(model) == fnmatchcase(model, pattern)
 
 
 @pytest.mark.parametrize(

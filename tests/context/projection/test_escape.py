@@ -184,18 +184,18 @@ NEAR_TAGS = st.text("<>&;#%/\\_-=:{}\"'|[] \t\n\x01sSlLoOpPtTaAeEcCiInN$5!1034@+
 @example("@ctions : {")
 def test_ascii_text_is_escaped_as_if_more_than_ascii_was_looked_for(text: str) -> None:
     pairs = [
-        (escape._tag_like(), escape._ASCII_TAG_LIKE),
+        (escape._TAG_LIKE, escape._ASCII_TAG_LIKE),
         (escape._TAG, escape._ASCII_TAG),
         (escape._TABLE_HEAD, escape._ASCII_TABLE_HEAD),
         (escape._NO_WIDTH, escape._ASCII_NO_WIDTH),
-        (escape._marker(), escape._ASCII_MARKER),
+        (escape._MARKER, escape._ASCII_MARKER),
         (strip._TAG, strip._ASCII_TAG),
     ]
     for full, narrow in pairs:
         assert [m.span() for m in full.finditer(text)] == [m.span() for m in narrow.finditer(text)]
-    if escape._marker().search(text):
+    if escape._MARKER.search(text):
         assert escape._ends_marker(text)
-    if escape._tag_like().search(text.replace("_", "-")):
+    if escape._TAG_LIKE.search(text.replace("_", "-")):
         assert escape._may_name_block(text)
 
 

@@ -146,6 +146,23 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.sources.get(field, "default")
 
 
+def _fits(name: str, pattern: str) -> bool:
+    """Do as `fnmatchcase`, which compiles each pattern; most have nothing but stars."""
+    if "?" in pattern or "[" in pattern:
+        return fnmatchcase(name, pattern)
+    first, *middle = pattern.split("*")
+    if not middle:
+        return name == pattern
+    last = middle.pop()
+    at = len(first)
+    for piece in middle:
+        found = name.find(piece, at)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return name.startswith(first) and name.endswith(last) and at + len(last) <= len(name)
+
+
 class Layer(msgspec.Struct, frozen=True):
     """Values for some fields, where they come from, and which models they are for."""
 
@@ -156,4 +173,4 @@ class Layer(msgspec.Struct, frozen=True):
     def matches(self, model: str) -> bool:
         """Tell whether it is for this model; a routing prefix (`openai/…`) does not count."""
         bare = model.rsplit("/", 1)[-1].lower()
-        return any(fnmatchcase(name, at) for at in self.models for name in (bare, model.lower()))
+        return any(_fits(name, at) for at in self.models for name in (bare, model.lower()))

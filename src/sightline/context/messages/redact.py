@@ -21,6 +21,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
+from sightline._lazy import lazy_pattern
+
 __all__ = ["KINDS", "SHORTEST", "know", "redact", "redact_cut", "redact_field"]
 
 # Not in the middle of a longer word. A slash may stand before it (`https://ghp_…@github.com`), but
@@ -118,7 +120,7 @@ _SHAPES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
 _ANY_CASE: Final = {"authorization", "bearer", "connection-password", "assigned-secret"}
 KINDS: Final = tuple(_SHAPES)
 _COMPILED: Final = [
-    (kind, words, re.compile(pattern)) for kind, (words, pattern) in _SHAPES.items()
+    (kind, words, lazy_pattern(pattern)) for kind, (words, pattern) in _SHAPES.items()
 ]
 _SIGNS: Final = "-_:=."  # most texts have few of them, and most words have one
 

@@ -42,6 +42,7 @@ from typing import Final
 
 import msgspec
 
+from sightline._lazy import lazy_pattern
 from sightline.context.projection.lookalikes import LATER_LETTERS, LOOKALIKES
 
 __all__ = [
@@ -72,25 +73,25 @@ _SHOWN: Final = {
 }
 _OPENED: Final = {"slop-state": "\ufdd1", "slop-apps-available": "\ufdd3"}
 _CLOSED: Final = {"slop-state": "\ufdd2", "slop-apps-available": "\ufdd4"}
-_SENTINELS: Final = re.compile("[\ufdd0-\ufdef]")
+_SENTINELS: Final = lazy_pattern("[\ufdd0-\ufdef]")
 
-_BEYOND_ASCII: Final = re.compile("-?[^\x00-\x7f](?:-[^\x00-\x7f])?")
+_BEYOND_ASCII: Final = lazy_pattern("-?[^\x00-\x7f](?:-[^\x00-\x7f])?")
 
 
-def ascii_only(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """Compile a pattern for ASCII text alone: it finds the same there, several times as fast.
+def ascii_only(source: Callable[[], str], flags: int = 0) -> re.Pattern[str]:
+    """Return a pattern for ASCII text alone: it finds the same there, several times as fast.
 
     Without the characters beyond ASCII each class is one bitmap instead of a list of ranges.
     """
-    return re.compile(_BEYOND_ASCII.sub("", pattern), flags)
+    return lazy_pattern(lambda: _BEYOND_ASCII.sub("", source()), flags)
 
 
 # SLOP, context injection, security model: the substitutions that are the minimum bar.
 # The beginning of a pattern of the substitution table; what follows is `[^>]*>`.
-_TABLE_HEAD: Final = re.compile(
+_TABLE_HEAD: Final = lazy_pattern(
     rf"<\s*(?!\s)(/?)\s*(slop-state|slop-apps-available)(?![\w{LATER_LETTERS}])", re.IGNORECASE
 )
-_ASCII_TABLE_HEAD: Final = ascii_only(_TABLE_HEAD.pattern, re.IGNORECASE)
+_ASCII_TABLE_HEAD: Final = ascii_only(lambda: _TABLE_HEAD.pattern, re.IGNORECASE)
 
 _UNSEEN: Final = (
     "\x7f-\x9f\xad\u115f\u1160\u17b4\u17b5\u180e\u200b\u2028-\u202e\u2060-\u206f\u3164\ufeff"
@@ -98,9 +99,9 @@ _UNSEEN: Final = (
     "\U000e0000-\U000e00ff"
 )
 _JOINERS: Final = "\u034f\u061c\u180b-\u180d\u180f\u200c-\u200f\ufe00-\ufe0f\U000e0100-\U000e01ef"
-_INVISIBLE: Final = re.compile(f"[{_UNSEEN}]+|[{_JOINERS}]{{3,}}")
-_HALVES: Final = re.compile(f"{_ESCAPE}(d[89ab][0-9a-f]{{2}}){_ESCAPE}(d[c-f][0-9a-f]{{2}})")
-_CONTROLS: Final = re.compile("[\x00-\x1f]")
+_INVISIBLE: Final = lazy_pattern(f"[{_UNSEEN}]+|[{_JOINERS}]{{3,}}")
+_HALVES: Final = lazy_pattern(f"{_ESCAPE}(d[89ab][0-9a-f]{{2}}){_ESCAPE}(d[c-f][0-9a-f]{{2}})")
+_CONTROLS: Final = lazy_pattern("[\x00-\x1f]")
 _SHORT_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 
 
@@ -130,16 +131,14 @@ _TEMPLATE_TOKEN: Final = (
 _NEUTRAL: Final = r"(?!\\/slop-(?:state|apps-available)>)"
 _LESS_NAMED: Final = f"{_NEUTRAL}(?={_NAME})"
 _ENTITY_NAMED: Final = f"(?=(?:[lL][tT]|#0*60|#[xX]0*3[cC]);?{_NAME})"
-_ASCII_TAG_LIKE: Final = ascii_only(f"<{_LESS_NAMED}|&{_ENTITY_NAMED}")
+_ASCII_TAG_LIKE: Final = ascii_only(lambda: f"<{_LESS_NAMED}|&{_ENTITY_NAMED}")
+
+
+# One character, then only conditions on it: what begins with a class is searched fast.
+_TAG_LIKE: Final = lazy_pattern(f"[&{_LESS}](?:(?<!&){_LESS_NAMED}|(?<=&){_ENTITY_NAMED})")
 
 
 @cache
-def _tag_like() -> re.Pattern[str]:
-    """Compile the same for any text when it is first needed: it takes as long as the rest here."""
-    # One character, then only conditions on it: what begins with a class is searched fast.
-    return re.compile(f"[&{_LESS}](?:(?<!&){_LESS_NAMED}|(?<=&){_ENTITY_NAMED})")
-
-
 def _squeezed() -> dict[int, str | None]:
     """A table by which every name of a block in ASCII text, however spelt, begins with `slop`."""
     alike = {letter: re.compile(f"[{_alike(letter)}]") for letter in "slop"}
@@ -151,7 +150,6 @@ def _squeezed() -> dict[int, str | None]:
     return table
 
 
-_SQUEEZED: Final = _squeezed()
 # The same in a finished text, where fields of a line have the host's own punctuation between them:
 # only space, slashes and what cannot be seen may stand before the name.
 _HIDDEN: Final = f"\x00-\x08\x0e-\x1f\u0300-\u036f\u20d0-\u20f0\ufdd0-\ufdef{_JOINERS}{_UNSEEN}"
@@ -160,41 +158,41 @@ _BEFORE: Final = f"[\\s/\u2044\u2215\u2571\u29f8\uff0f{_HIDDEN}]*"
 _LOW_LINES: Final = "_\u203f\u2040\u2054\ufe33\ufe34\ufe4d-\ufe4f\uff3f"
 _HYPHEN: Final = f"[-{_LOW_LINES}\\s\u2010-\u2015\u2212\ufe58\ufe63\uff0d{_HIDDEN}]*"
 _KIND: Final = f"(?:{_S}{_WITHIN}{_T}|{_A}{_WITHIN}{_P})"
-_TAG: Final = re.compile(
+_TAG: Final = lazy_pattern(
     f"[&{_LESS}](?:(?<!&)|(?<=&)(?:[lL][tT]|#0*60|#[xX]0*3[cC]);?)"
     f"(?!(?:slop-state|slop-apps-available)-escaped>){_BEFORE}"
     + _WITHIN.join((_S, _L, _O, _P))
     + _HYPHEN
     + _KIND
 )
-_ASCII_TAG: Final = ascii_only(_TAG.pattern)
+_ASCII_TAG: Final = ascii_only(lambda: _TAG.pattern)
 # What begins a character's code, in HTML or in an address, and may stand for a `<`.
-_CODES: Final = re.compile("[&\uff06\ufe60%\uff05\ufe6a]")
+_CODES: Final = lazy_pattern("[&\uff06\ufe60%\uff05\ufe6a]")
 # What can stand behind one in the code of a `<`, or of the beginning of a deeper code.
-_CODED_LESS: Final = re.compile(
+_CODED_LESS: Final = lazy_pattern(
     f"[&\uff06\ufe60](?:[#\uff03\ufe5f]|[lLaA\uff4c\uff2c\uff41\uff21{_HIDDEN}]|percnt|nvlt|num;)"
     "|[%\uff05\ufe6a]"
 )
 # The same in ASCII text, where controls are all that has no width.
-_ASCII_ENTITY: Final = re.compile("&(?:[#lLaA\x00-\x08\x0e-\x1f]|percnt|nvlt|num;)")
-_ASCII_PERCENT: Final = re.compile("%[0-7\x00-\x08\x0e-\x1f][0-9a-fA-F\x00-\x08\x0e-\x1f]")
+_ASCII_ENTITY: Final = lazy_pattern("&(?:[#lLaA\x00-\x08\x0e-\x1f]|percnt|nvlt|num;)")
+_ASCII_PERCENT: Final = lazy_pattern("%[0-7\x00-\x08\x0e-\x1f][0-9a-fA-F\x00-\x08\x0e-\x1f]")
 # The codes that most texts have, and no others; they are decoded in no time.
 _USUAL_CODES: Final = (
     ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&#39;", "'"),
     ("&#x27;", "'"), ("%20", " "),
 )  # fmt: skip
-_PERCENT: Final = re.compile("%([0-7][0-9a-fA-F])")
+_PERCENT: Final = lazy_pattern("%([0-7][0-9a-fA-F])")
 # What an address spells a tag with first: `<`, the `%` or `&` of a deeper layer, or a control,
 # which has no width and so may stand in the middle of another code.
-_PERCENT_LESS: Final = re.compile("%(?:3[Cc]|2[56]|[01]|7[fF])")
-_NO_WIDTH: Final = re.compile(f"[{_HIDDEN}]+")
-_ASCII_NO_WIDTH: Final = ascii_only(_NO_WIDTH.pattern)
+_PERCENT_LESS: Final = lazy_pattern("%(?:3[Cc]|2[56]|[01]|7[fF])")
+_NO_WIDTH: Final = lazy_pattern(f"[{_HIDDEN}]+")
+_ASCII_NO_WIDTH: Final = ascii_only(lambda: _NO_WIDTH.pattern)
 _LAYERS: Final = 8
 # Full-width and small forms of what codes are written with.
 _NARROW: Final = {0xFEE0 + code: chr(code) for code in range(0x21, 0x7F)} | dict(
     zip((0xFE54, 0xFE5F, 0xFE60, 0xFE6A), ";#&%", strict=True)
 )
-_TOKEN_LIKE: Final = re.compile(f"<(?={_TEMPLATE_TOKEN})|\\[(?=/?INST\\])")
+_TOKEN_LIKE: Final = lazy_pattern(f"<(?={_TEMPLATE_TOKEN})|\\[(?=/?INST\\])")
 
 _BETWEEN: Final = f"[\\s{_JOINERS}]*"
 
@@ -206,44 +204,45 @@ def _word(letters: str) -> str:
     return f"[\u0300-\u036f{_JOINERS}]*".join((f"{first}(?<![{LATER_LETTERS}].)", *others))
 
 
-@cache
-def _marker() -> re.Pattern[str]:
-    """Compile the markers of a line, however spelt, when they are first looked for."""
-    return re.compile(
+_MARKER: Final = lazy_pattern(
+    lambda: (
         f"(?<![^\\W_])(?:{_word('actions')}{_BETWEEN}[{_alike(':')}]{_BETWEEN}(?=[{_alike('{')}])"
         f"|{_word('salience')}{_BETWEEN}(?=[{_alike('=')}]))(.)"
         f"|([{_alike('—')}])(?={_BETWEEN}[{_alike(chr(34))}])"
     )
-
-
+)
 # Every marker in ASCII text ends in one of these; nothing sits on its letters.
-_ASCII_MARKER_END: Final = re.compile(r"[{=](?<=[:eE3\s].)")
-_ASCII_MARKER: Final = re.compile(
+_ASCII_MARKER_END: Final = lazy_pattern(r"[{=](?<=[:eE3\s].)")
+_ASCII_MARKER: Final = lazy_pattern(
     "(?<![^\\W_])(?:[aA4@][cC][tT+7][iI!1l|][oO0][nN][sS$5]\\s*:\\s*(?=\\{)"
     "|[sS$5][aA4@][lL!1I|][iI!1l|][eE3][nN][cC][eE3]\\s*(?==))(.)"
 )
-_WORD_PUNCTUATION: Final = re.compile(
-    f"[{re.escape(''.join(LOOKALIKES[char] for char in '{}()[],:'))}]"
+_WORD_PUNCTUATION: Final = lazy_pattern(
+    lambda: f"[{re.escape(''.join(LOOKALIKES[char] for char in '{}()[],:'))}]"
 )
-_LINE_PUNCTUATION: Final = re.compile(f"[{''.join(_alike(char) for char in '()`')}]")
+_LINE_PUNCTUATION: Final = lazy_pattern(lambda: f"[{''.join(_alike(char) for char in '()`')}]")
 
 # Is there anything to do? Searched first, in text that is mostly innocent. Classes with many ranges
 # beyond the first 65,536 characters are slow to search, so all of those count as suspect.
 _FAR: Final = "\U00010000-\U0010ffff"
-_NEAR: Final = re.compile("(?:.-)?[\U00010000-\U0010ffff]")
-_SUSPECT: Final = re.compile(
-    f"[&\uff06\ufe60\uff05\ufe6a{_NEAR.sub('', _LESS + _UNSEEN + _JOINERS)}\ufdd0-\ufdef{_FAR}]"
+_NEAR: Final = lazy_pattern("(?:.-)?[\U00010000-\U0010ffff]")
+_SUSPECT: Final = lazy_pattern(
+    lambda: (
+        f"[&\uff06\ufe60\uff05\ufe6a{_NEAR.sub('', _LESS + _UNSEEN + _JOINERS)}\ufdd0-\ufdef{_FAR}]"
+    )
 )
-_SUSPECT_MARKER: Final = re.compile(
-    f"[{_alike(':')}{_alike('=')}{_alike('—')}](?:(?<=[{_alike('=')}])"
-    f"|(?<=[{_alike('—')}])[\\\\\\s{_JOINERS}]*[{_alike(chr(34))}]"
-    f'|(?<=[{_alike(":")}])(?<!".){_BETWEEN}[{_alike("{")}])'
+_SUSPECT_MARKER: Final = lazy_pattern(
+    lambda: (
+        f"[{_alike(':')}{_alike('=')}{_alike('—')}](?:(?<=[{_alike('=')}])"
+        f"|(?<=[{_alike('—')}])[\\\\\\s{_JOINERS}]*[{_alike(chr(34))}]"
+        f'|(?<=[{_alike(":")}])(?<!".){_BETWEEN}[{_alike("{")}])'
+    )
 )
-_ACTIONS: Final = re.compile(r"actions\s*:\s*\{")
-_SALIENCE: Final = re.compile(r"salience\s*=")
+_ACTIONS: Final = lazy_pattern(r"actions\s*:\s*\{")
+_SALIENCE: Final = lazy_pattern(r"salience\s*=")
 # A string of a JSON document in which the two escapes that matter for its end are hidden, behind
 # controls that no JSON text has. A repeated group would remember every escape that it passed.
-_JSON_STRING: Final = re.compile(r'"([^"]*)"(:?)')
+_JSON_STRING: Final = lazy_pattern(r'"([^"]*)"(:?)')
 # Whose values stand between the brackets of a line's actions.
 _WORD_KEYS: Final = ("type", "action", "format", "enum", "const", "default")
 _HIDDEN_BACKSLASH: Final = "\x00"
@@ -391,7 +390,7 @@ def _without_tags(text: str, *, is_ascii: bool) -> str:
     """Escape the first character of whatever looks like a tag."""
     if is_ascii and not _may_name_block(text):
         return text
-    pattern = _ASCII_TAG_LIKE if is_ascii else _tag_like()
+    pattern = _ASCII_TAG_LIKE if is_ascii else _TAG_LIKE
     positions = [match.start() for match in pattern.finditer(text.replace("_", "-"))]
     if not positions:
         return text
@@ -403,13 +402,13 @@ def _without_tags(text: str, *, is_ascii: bool) -> str:
 
 def _may_name_block(text: str) -> bool:
     """Whether ASCII text has what could be the name of a block, with or without a `<` before it."""
-    return "slop" in text.translate(_SQUEEZED)
+    return "slop" in text.translate(_squeezed())
 
 
 def _without_markers(text: str, *, is_ascii: bool) -> str:
     """Escape the punctuation of whatever reads as a marker of canonical text."""
     if not is_ascii:
-        return _marker().sub(_escaped_marker, text)
+        return _MARKER.sub(_escaped_marker, text)
     return _ASCII_MARKER.sub(_escaped_marker, text) if _ends_marker(text) else text
 
 
@@ -425,7 +424,7 @@ def _without_codes(text: str, *, is_ascii: bool) -> str:
         is_ascii = plain.isascii()
     if is_ascii and not _may_name_block(plain):
         return text
-    pattern = _ASCII_TAG_LIKE if is_ascii else _tag_like()
+    pattern = _ASCII_TAG_LIKE if is_ascii else _TAG_LIKE
     plain = plain.replace("_", "-")
     return _CODES.sub(_escaped, text) if pattern.search(plain) else text
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from sightline._lazy import lazy_pattern
 from sightline.context.projection.escape import ascii_only, has_tag, mark, reveal
 from sightline.context.projection.lookalikes import LATER_LETTERS
 
@@ -20,11 +21,11 @@ __all__ = ["close_block", "has_block", "strip_blocks"]
 
 # SLOP, context injection, conformance 1: no state-tail block stays in the history.
 # Complete tags as hosts write them; the escaped forms are words of their own.
-_TAG: Final = re.compile(
+_TAG: Final = lazy_pattern(
     rf"<\s*(?!\s)(?P<closing>/?)\s*(?P<name>slop-(?:state|apps-available))(?![\w{LATER_LETTERS}-])",
     re.IGNORECASE,
 )
-_ASCII_TAG: Final = ascii_only(_TAG.pattern, re.IGNORECASE)
+_ASCII_TAG: Final = ascii_only(lambda: _TAG.pattern, re.IGNORECASE)
 
 
 def strip_blocks(text: str) -> str:
