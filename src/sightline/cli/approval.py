@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from sightline._lazy import lazy_pattern
 from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.lines import Line, line_of, text_of
 from sightline.cli.diff import diff_lines
@@ -49,10 +50,10 @@ _CHARS: Final = 600
 _LINES: Final = 12
 _DIFF_LINES: Final = 40
 _CONTENT_BYTES: Final = 256 * 1024
-_LEFTWARD: Final = re.compile(
+_LEFTWARD: Final = lazy_pattern(
     "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
 )
-_NAME: Final = re.compile(r"[\w.-]{1,40}", re.ASCII)
+_NAME: Final = lazy_pattern(r"[\w.-]{1,40}", re.ASCII)
 _QUESTION: Final = "do it? [y]es [n]o [a]lways [v]iew all:"
 _ANSWERS: Final = {
     "y": "yes", "yes": "yes", "n": "no", "no": "no", "a": "always", "always": "always",

@@ -7,10 +7,10 @@ shell's, and a Greek, Cyrillic or Armenian letter beside a Latin one are written
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
+from sightline._lazy import lazy_pattern
 from sightline.cli.clean import clean_line
 from sightline.cli.commands.lines import cells
 
@@ -20,7 +20,7 @@ BAR: Final = "    │ "
 BREAK: Final = "⏎"
 # What `clean` lets stand because words and emoji need it, and a command does not: blanks that
 # are no space, joiners, selectors; and the signs that mean something on a card.
-_STRANGE: Final = re.compile(
+_STRANGE: Final = lazy_pattern(
     "[\xa0\u034f\u1680\u180b-\u180f\u2000-\u200a\u200c\u200d\u202f\u205f\u2800\u3000\ufe00-\ufe0f"
     "\U000e0100-\U000e01ef⟨⟩⏎⇥"
     # Accents that are put on what stands before them: one letter has two spellings.
@@ -29,7 +29,7 @@ _STRANGE: Final = re.compile(
     "\u037e\u2044\u2215\u29f8\u2010\u2011\u2212\u2024\u2236\ua789]"
 )
 _OTHER: Final = "[\u0370-\u052f\u0531-\u058f]+"
-_MIXED: Final = re.compile(f"((?<=[A-Za-z]){_OTHER}|{_OTHER}(?=[A-Za-z]))")
+_MIXED: Final = lazy_pattern(f"((?<=[A-Za-z]){_OTHER}|{_OTHER}(?=[A-Za-z]))")
 
 
 def visible(text: str) -> str:

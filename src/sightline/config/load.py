@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import errno
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,6 +187,8 @@ def _read(path: Path, *, stranger: bool = False) -> bytes:
 
 
 def _parse(path: Path, data: bytes) -> dict[str, Any]:
+    import tomllib  # most people have no such file
+
     try:
         return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:  # also for a number of too many digits

@@ -17,8 +17,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from fractions import Fraction
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -53,6 +52,9 @@ from sightline.context.slots.strategy import (
 )
 from sightline.context.tokens.tokens import Counter
 from sightline.slop.protocol.world import World
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 __all__ = ["Composed", "Conversation", "Inputs", "compose"]
 

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
+from sightline._lazy import lazy_pattern
 from sightline.agent.models.access import Access
 from sightline.agent.models.keys import scrub
 from sightline.context.dialects.decoder import VendorError, read_error
@@ -38,7 +39,7 @@ __all__ = ["broken", "is_timeout", "refused", "stream_error"]
 
 MAX_MESSAGE: Final = 300
 # Each with whose words they are, as of November 2026.
-OVERFLOW: Final = re.compile(
+OVERFLOW: Final = lazy_pattern(
     "|".join((
         "context_length_exceeded",                          # OpenAI, Groq, DeepSeek: the code
         "maximum context length",                           # OpenAI, vLLM, Mistral, OpenRouter
@@ -59,14 +60,14 @@ OVERFLOW: Final = re.compile(
     re.IGNORECASE,
 )  # fmt: skip
 # How Anthropic (`messages.3`), OpenAI (`messages[3]`, `input[3]`), Gemini and Bedrock point at one.
-_NUMBERED: Final = re.compile(r"\b(messages|input|contents)[.\[](\d{1,6})\b")
+_NUMBERED: Final = lazy_pattern(r"\b(messages|input|contents)[.\[](\d{1,6})\b")
 SHOWN: Final = 120
 TOO_LONG: Final = frozenset({400, 413, 422, 500})
-BUSY: Final = re.compile(
+BUSY: Final = lazy_pattern(
     "overloaded|unavailable|internal|server.{0,10}error|timed?.?out|throttl|terminated|try again",
     re.IGNORECASE,
 )
-NO_CREDIT: Final = re.compile(
+NO_CREDIT: Final = lazy_pattern(
     "insufficient_quota|billing|credit balance|quota.{0,20}plan|ServiceQuotaExceeded",
     re.IGNORECASE,
 )

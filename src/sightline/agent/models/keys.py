@@ -10,18 +10,18 @@ is given it, and where a flag takes the place of a variable.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NoReturn
 
+from sightline._lazy import lazy_pattern
 from sightline.context.messages.redact import SHORTEST, know, redact
 
 __all__ = ["SERVICE", "Key", "find_key", "know_secrets", "scrub"]
 
 SERVICE: Final = "sightline"
-_SECRET_NAME: Final = re.compile(
+_SECRET_NAME: Final = lazy_pattern(
     r"(?i)api_?key|secret|passw|token|credential|webhook|_dsn$|(?:^|_)(?:key|pat|auth|pwd)$"
     r"|(?:database|db|redis|mongo\w*|amqp|postgres\w*|mysql)_ur[il]$"
 )

@@ -16,7 +16,6 @@ gets a key that nobody knows.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import secrets
 import sys
@@ -90,6 +89,8 @@ def weights_of(model: str) -> Path:
 
 def _loads(library: str) -> bool:
     """Load a library for good; it reads now how threads wait, and no program of the user's does."""
+    import ctypes  # for the embedded model alone
+
     is_set = WAITING[0] in os.environ
     os.environ.setdefault(*WAITING)
     try:

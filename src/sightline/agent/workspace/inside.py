@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import secrets
 import stat
 import weakref
@@ -24,6 +23,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
+from sightline._lazy import lazy_pattern
 from sightline.errors import ActionError
 from sightline.slop.transports.owned import open_regular
 
@@ -37,12 +37,12 @@ _FORBIDDEN: Final = ".git"
 # Some file systems take a name in other cases or widths, and with what cannot be seen in it, for
 # the same. Tables of Unicode 18 (format characters; what NFKC and case folding make of a
 # character), so that it is not up to the interpreter which names lead there.
-_UNSEEN: Final = re.compile(
+_UNSEEN: Final = lazy_pattern(
     "[\xad\u0600-\u0605\u061c\u06dd\u070f\u0890-\u0891\u08e2\u180e\u200b-\u200f\u202a-\u202e"
     "\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f]"
 )
-_READS_AS_FORBIDDEN: Final = re.compile(
+_READS_AS_FORBIDDEN: Final = lazy_pattern(
     "[.․﹒．]"
     "[gGᴳᵍℊⒼⓖＧｇ\U0001ccdc𝐆𝐠𝐺𝑔𝑮𝒈𝒢𝓖𝓰𝔊𝔤𝔾𝕘𝕲𝖌𝖦𝗀𝗚𝗴𝘎𝘨𝙂𝙜𝙶𝚐🄶]"
     "[iIᴵᵢⁱℐℑℹⅈⅠⅰⒾⓘＩｉ\U0001ccde𝐈𝐢𝐼𝑖𝑰𝒊𝒾𝓘𝓲𝔦𝕀𝕚𝕴𝖎𝖨𝗂𝗜𝗶𝘐𝘪𝙄𝙞𝙸𝚒🄸]"

@@ -27,6 +27,7 @@ from typing import Final
 
 import msgspec
 
+from sightline._lazy import lazy_pattern
 from sightline.errors import InvalidInput
 from sightline.slop.transports.owned import open_regular
 
@@ -44,7 +45,7 @@ _GITDIR: Final = b"gitdir:"
 # a path or an address.
 _BOOLEAN: Final = r"|true|false|yes|no|on|off|0|1"
 _SAFE: Final = [
-    (re.compile(name), re.compile(value, re.IGNORECASE))
+    (lazy_pattern(name), lazy_pattern(value, re.IGNORECASE))
     for name, value in (
         (r"core\.(?:filemode|symlinks|ignorecase|precomposeunicode|trustctime)", _BOOLEAN),
         (r"core\.(?:sparsecheckout|sparsecheckoutcone|bare)|index\.sparse", _BOOLEAN),

@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from sightline._lazy import lazy_pattern
 from sightline.agent.workspace.repository import Repository, find_repository
 from sightline.errors import InvalidInput
 
@@ -35,13 +36,13 @@ _ALWAYS: Final = (
     "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "--unshare-ipc",
     "--die-with-parent", "--cap-drop", "ALL",
 )  # fmt: skip
-_NO_NETWORK: Final = re.compile(
+_NO_NETWORK: Final = lazy_pattern(
     r"network is unreachable|could not resolve host|name resolution|name or service not known"
     r"|ENETUNREACH|EAI_AGAIN|no address associated with hostname|failed to lookup address"
     r"|getaddrinfo",
     re.IGNORECASE,
 )
-_READ_ONLY: Final = re.compile(
+_READ_ONLY: Final = lazy_pattern(
     r"read-only file system|EROFS|could not write config file", re.IGNORECASE
 )
 

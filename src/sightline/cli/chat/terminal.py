@@ -180,8 +180,10 @@ class Terminal:
         """Prompt until the user leaves; raise what ended it otherwise."""
         while self._ending is None:
             try:
+                # An interrupt from outside ends us as any program on asyncio; the library's own way
+                # imports `ctypes` before the prompt is there.
                 text = await self._session.prompt_async(
-                    pre_run=self._exit, set_exception_handler=False
+                    pre_run=self._exit, set_exception_handler=False, handle_sigint=False
                 )
             except EOFError:
                 break

@@ -12,7 +12,6 @@ found by itself. Ledgers keep the stems: other ones need a new format of the led
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -20,6 +19,7 @@ from typing import Final
 
 import msgspec
 
+from sightline._lazy import lazy_pattern
 from sightline.errors import InvalidInput
 
 __all__ = [
@@ -39,9 +39,9 @@ TOP: Final = 5
 MAX_KEYWORDS: Final = 32
 MAX_TAGS: Final = 32
 MAX_TAG: Final = 64
-_WORD: Final = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
-_NOT_WORD: Final = re.compile(r"[\W_]+")
-_DIACRITICS: Final = re.compile("[\u0300-\u036f]+")
+_WORD: Final = lazy_pattern(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
+_NOT_WORD: Final = lazy_pattern(r"[\W_]+")
+_DIACRITICS: Final = lazy_pattern("[\u0300-\u036f]+")
 
 # std::slop, context management, why FTS-ranked mode was removed: stop-word pollution.
 # Words that say nothing about a subject, and the phrases ("go on", "next") by which

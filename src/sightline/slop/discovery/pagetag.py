@@ -12,11 +12,10 @@ its time where somebody wants it to. Nothing in a page is run.
 
 from __future__ import annotations
 
-import html
-import re
 from collections.abc import Iterator
 from typing import Final
 
+from sightline._lazy import lazy_pattern
 from sightline.errors import InvalidInput
 from sightline.slop.discovery.wellknown import own_websocket
 
@@ -26,8 +25,10 @@ PAGE_BYTES: Final = 64 * 1024
 _NAME: Final = "slop"
 _IN_PAGE: Final = "postmessage"
 _TAG_CHARS: Final = 2048
-_TAG: Final = re.compile(r"<(/?[a-z][a-z0-9:-]{0,31})((?:[^>\"']|\"[^\"]*\"|'[^']*')*)>")
-_ATTRIBUTE: Final = re.compile(r"([^\s\"'>/=]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+)))?")
+_TAG: Final = lazy_pattern(r"<(/?[a-z][a-z0-9:-]{0,31})((?:[^>\"']|\"[^\"]*\"|'[^']*')*)>")
+_ATTRIBUTE: Final = lazy_pattern(
+    r"([^\s\"'>/=]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+)))?"
+)
 # HTML, "the head element": what can stand in it; anything else ends it. The second ones have
 # text inside that is not the page's own markup, or not always.
 _EMPTY: Final = frozenset({"html", "head", "base", "link", "meta"})
@@ -82,6 +83,8 @@ def _behind(text: str, end: str, at: int) -> int:
 
 def _content(attributes: str) -> Iterator[str]:
     """Give the content of a tag that has our name; the first of two attributes counts."""
+    import html  # its table of 2,231 names is for pages alone
+
     found: dict[str, str] = {}
     for one in _ATTRIBUTE.finditer(attributes):
         value = next((part for part in one.groups()[1:] if part is not None), "")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from sightline._lazy import lazy_pattern
 from sightline.errors import InvalidInput, MissingExtra
 from sightline.slop.hub.client import Dial
 from sightline.slop.protocol.ids import suggested_app_id
@@ -38,16 +38,16 @@ TARGET_VARIABLE: Final = "SIGHTLINE_MCP_TARGET"
 # A server may have to be downloaded before it says its first word.
 START_S: Final = 60.0
 _SCHEMES: Final = ("mcp:", "mcp+https:", "mcp+http:")
-_PRINTABLE: Final = re.compile(r"[!-~]+")  # RFC 3986: a URL is printable ASCII without blanks
+_PRINTABLE: Final = lazy_pattern(r"[!-~]+")  # RFC 3986: a URL is printable ASCII without blanks
 # What starts a server and is not it: runners, interpreters, and their first words.
-_RUNNERS: Final = re.compile(
+_RUNNERS: Final = lazy_pattern(
     r"(?:env|uvx?|npx|pnpm|bunx?|yarn|dlx|exec|run|tool|pipx|deno|node|docker|podman|start"
     r"|python[0-9.]*|.*=.*)"
 )
-_DECORATION: Final = re.compile(
+_DECORATION: Final = lazy_pattern(
     r"^(?:server|mcp)[-_](?:server[-_])?|[-_](?:mcp(?:[-_]server)?|server)$"
 )
-_EXTENSION: Final = re.compile(r"\.(?:py|m?js|ts|exe|sh)$")
+_EXTENSION: Final = lazy_pattern(r"\.(?:py|m?js|ts|exe|sh)$")
 
 
 class McpTarget(msgspec.Struct, frozen=True):

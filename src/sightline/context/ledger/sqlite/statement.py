@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from sightline._lazy import lazy_pattern
 from sightline.errors import QueryRefused
 
 __all__ = ["cell_after", "literal", "one_statement", "rows_after"]
 
 # Strings, quoted names, comments, a semicolon, or a run of anything else. Openers
 # without their end match alone and are refused.
-_TOKEN: Final = re.compile(
+_TOKEN: Final = lazy_pattern(
     r"""
       (?P<quoted> '(?:[^']|'')*' | "(?:[^"]|"")*" | `(?:[^`]|``)*` | \[[^\]]*\] )
     | (?P<comment> --[^\n]* | /\*.*?(?:\*/|\Z) )
@@ -26,11 +27,11 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_BEGINS: Final = re.compile(r"(?:SELECT|WITH|VALUES)\b", re.IGNORECASE)
-_CELL: Final = re.compile(
+_BEGINS: Final = lazy_pattern(r"(?:SELECT|WITH|VALUES)\b", re.IGNORECASE)
+_CELL: Final = lazy_pattern(
     r'SELECT substr\(("(?:[^"]|"")+"), (\d+)\) AS \1 FROM \((.*)\) LIMIT 1 OFFSET (\d+)', re.DOTALL
 )
-_ROWS: Final = re.compile(r"SELECT \* FROM \((.*)\) LIMIT -1 OFFSET (\d+)", re.DOTALL)
+_ROWS: Final = lazy_pattern(r"SELECT \* FROM \((.*)\) LIMIT -1 OFFSET (\d+)", re.DOTALL)
 
 
 def one_statement(sql: str, max_chars: int) -> str:
