@@ -16,7 +16,6 @@ it is made: what stands before it is the same with any tail and with none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from operator import itemgetter
 from typing import Any, Final, Literal, TypeAlias
@@ -175,8 +174,7 @@ class Request(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(receipt, warnings=(*receipt.warnings, *notices))
 
 
-@dataclass
-class RequestDraft:
+class RequestDraft(msgspec.Struct, dict=True):
     """What a dialect works from, and what it has written so far: fields, messages, marks, notes.
 
     `key` is the name of the messages, which are the last field of a body; `cacheable` counts
@@ -189,10 +187,10 @@ class RequestDraft:
     thinking: Thinking
     turns: list[PromptTurn]
     cacheable: int
-    fields: dict[str, Any] = field(default_factory=dict)
+    fields: dict[str, Any] = msgspec.field(default_factory=dict)
     key: str = ""
-    headers: dict[str, str] = field(default_factory=dict)
-    notes: list[Note] = field(default_factory=list)
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    notes: list[Note] = msgspec.field(default_factory=list)
     marks: int = 0
 
     def __post_init__(self) -> None:

@@ -20,9 +20,10 @@ together. An engine's numbered steps make them (`sqlite.steps`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
+
+import msgspec
 
 __all__ = ["TABLES", "Column", "Table"]
 
@@ -36,8 +37,7 @@ class Column(NamedTuple):
     sealed: bool = True
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(msgspec.Struct, frozen=True, dict=True):
     """A table's meaning and columns.
 
     `shown` tables can be read by `query_db`. Those that are not sealed hold working state:

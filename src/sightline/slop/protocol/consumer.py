@@ -235,20 +235,19 @@ class SharedReading(msgspec.Struct):
     size: int = 0
 
 
-@dataclass(slots=True)
-class Consumer:
+class Consumer(msgspec.Struct):
     """The subscriptions, queries and invokes to one provider, across its connections."""
 
     limits: Limits = WIRE
     message_bytes: int = MESSAGE_BYTES
     provider: ProviderInfo | None = None
     first_id: int = 1
-    mirrors: dict[str, Mirror] = field(default_factory=dict)
+    mirrors: dict[str, Mirror] = msgspec.field(default_factory=dict)
     shared: SharedReading | None = None
-    _queries: set[str] = field(default_factory=set)
-    _invokes: set[str] = field(default_factory=set)
-    _outbox: deque[bytes] = field(default_factory=deque)
-    _ids: count[int] = field(init=False)
+    _queries: set[str] = msgspec.field(default_factory=set)
+    _invokes: set[str] = msgspec.field(default_factory=set)
+    _outbox: deque[bytes] = msgspec.field(default_factory=deque)
+    _ids: count[int] = msgspec.field(default_factory=count)
     _greeted: bool = False
 
     def __post_init__(self) -> None:

@@ -12,10 +12,9 @@ backwards, which is bottom-up.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from operator import is_
-from typing import Final, overload
+from typing import Final, Protocol, overload
 
 import msgspec
 
@@ -28,16 +27,12 @@ DESCEND: Final = object()
 _REMEMBERED_CHUNKS: Final = 4096
 
 
-class RewriteStage(ABC):
+class RewriteStage(Protocol):
     """A rule for one node. Its decisions depend on the node and its distance alone."""
 
-    __slots__ = ()
-
-    @abstractmethod
     def enter(self, node: Node, distance: int) -> Node | object | None:
         """Return what stands for the node (None: nothing), or DESCEND to go into it."""
 
-    @abstractmethod
     def leave(self, node: Node, distance: int) -> bool:
         """Say whether an entered node stays even if none of its children did."""
 

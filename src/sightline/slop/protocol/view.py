@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
+
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.compaction import Compaction, compact
 from sightline.slop.protocol.jsontext import members, text_of
@@ -149,8 +151,7 @@ def window(root: Node, offset: int, count: int) -> Node:
     return root.with_text("meta", text_of(changed)).with_child_list(tuple(shown))
 
 
-@dataclass(frozen=True, slots=True)
-class _Filter(RewriteStage):
+class _Filter(msgspec.Struct, frozen=True):
     min_salience: float | None
     types: frozenset[str] | None
     retain_ancestors: bool
@@ -174,8 +175,7 @@ class _Filter(RewriteStage):
         return self.min_salience is None or _salience(node.meta) >= self.min_salience
 
 
-@dataclass(frozen=True, slots=True)
-class _Truncate(RewriteStage):
+class _Truncate(msgspec.Struct, frozen=True):
     depth: int
     available_actions: bool
 
