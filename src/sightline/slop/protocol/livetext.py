@@ -14,14 +14,14 @@ however deep it is, and the blocks of a tree are few.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from sightline.slop.protocol.siblings import Chunk, ShortList
-from sightline.slop.protocol.text import document_order, write_lines
+from sightline.slop.protocol.text import LineWriter, write_blocks, write_lines
 from sightline.slop.protocol.tree import Node
 
 __all__ = ["LiveText"]
@@ -34,7 +34,6 @@ _TOGETHER: Final = 512
 _DEEP: Final = 64
 
 _Run: TypeAlias = Chunk | ShortList
-_Writer: TypeAlias = Callable[[Sequence[Node], Sequence[str]], list[str]]
 
 
 class _RunText(msgspec.Struct, frozen=True):
@@ -52,7 +51,7 @@ _Part: TypeAlias = str | _RunText
 class LiveText:
     """Writes one tree as it changes. `write` gives the lines of nodes, at these indents."""
 
-    def __init__(self, write: _Writer = write_lines) -> None:
+    def __init__(self, write: LineWriter = write_lines) -> None:
         self._write = write
         # The last tree and its blocks: one value, so that threads cannot mix two trees.
         self._last: tuple[Node | None, tuple[str, ...]] = (None, ())
@@ -113,10 +112,7 @@ class LiveText:
             run.known[self._write, level] = replace(text, lines=lines)
 
     def _whole(self, node: Node, level: int) -> str:
-        lines: list[str] = []
-        for run, indent, _ in document_order(node, level):
-            lines += self._write(run, [indent] * len(run))
-        return "\n".join(lines)
+        return "\n".join(write_blocks(node, self._write, level))
 
     def _known_lines(self, past: Node, runs: tuple[_Run, ...], level: int) -> dict[int, str]:
         """The lines of a node's children as it was, but for the runs that it still has."""

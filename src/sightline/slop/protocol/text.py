@@ -18,8 +18,9 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, repeat
+from operator import eq
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -27,7 +28,9 @@ from msgspec import UNSET, Raw, UnsetType
 
 from sightline.slop.protocol.tree import Affordance, Meta, Node, affordances_of
 
-__all__ = ["document_order", "format_blocks", "format_tree", "shown_action", "write_lines"]
+__all__ = [
+    "LineWriter", "format_blocks", "format_tree", "shown_action", "write_blocks", "write_lines",
+]  # fmt: skip
 
 _encoder: Final = msgspec.json.Encoder(decimal_format="number")
 _objects: Final = msgspec.json.Decoder(list[dict[str, Any] | None])
@@ -35,13 +38,14 @@ _metas: Final = msgspec.json.Decoder(list[Meta | None])
 
 # Writes the text of a node's affordances as the end of its line.
 ActionWriter: TypeAlias = Callable[[bytes], str]
+# Writes the lines of nodes, at these indents.
+LineWriter: TypeAlias = Callable[[Sequence[Node], Sequence[str]], list[str]]
 _BLOCK: Final = 512
 # A tree of n levels has n² characters of indent: no block holds much of that.
 _BLOCK_CHARS: Final = 4 * 1024 * 1024
-_EMPTY: Final = Raw(b"{}")
 _NULL: Final = Raw(b"null")
-# What JSON text has of ASCII that can be seen, and the space between its tokens.
-_JSON_ASCII: Final = bytes(range(0x20, 0x7F)) + b"\t\n\r"
+# What the encoder writes of ASCII that can be seen, and what ends its lines.
+_JSON_ASCII: Final = bytes(range(0x20, 0x7F)) + b"\n"
 _SHORT_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 # Control characters, line and paragraph separators, bidi embeddings, overrides and isolates,
 # and what is no character at all.
@@ -65,49 +69,30 @@ def format_blocks(root: Node, actions: ActionWriter | None = None) -> Iterator[s
 
     `actions` writes the affordances of a node in another way than the canonical one.
     """
-    nodes: list[Node] = []
-    indents: list[str] = []
-    for run, indent, room in document_order(root):
-        nodes += run
-        indents += repeat(indent, len(run))
-        if len(nodes) >= room:
-            yield "\n".join(write_lines(nodes, indents, actions))
-            nodes, indents = [], []
-    if nodes:
-        yield "\n".join(write_lines(nodes, indents, actions))
+    return write_blocks(root, partial(write_lines, actions=actions))
 
 
-# Neighbours of one level that follow each other in the text, their indent, and how many lines of
-# it make a block.
-_Neighbours: TypeAlias = tuple[tuple[Node, ...], str, int]
-
-
-def document_order(root: Node, level: int = 0) -> Iterator[_Neighbours]:
-    """Go through a tree whose root is at this level, line by line, in runs of neighbours."""
-    yield (root,), *_at_level(level)
-    stack = [_neighbours(root.children, level + 1)]
+def write_blocks(root: Node, write: LineWriter, level: int = 0) -> Iterator[str]:
+    """Write a tree whose root is at this level, in blocks of the lines that `write` gives."""
+    nodes, indents = [root], ["  " * level]
+    stack = [iter(root.children)]
     while stack:
-        for found in stack[-1]:
-            yield found
-            last = found[0][-1]
-            if last.child_list:
-                stack.append(_neighbours(last.child_list, level + len(stack) + 1))
+        indent, room = "", 0
+        for node in stack[-1]:
+            if not indent:
+                indent, room = _at_level(level + len(stack))
+            nodes.append(node)
+            indents.append(indent)
+            if len(nodes) >= room:
+                yield "\n".join(write(nodes, indents))
+                nodes, indents = [], []
+            if node.child_list:
+                stack.append(iter(node.child_list))
                 break
         else:
             stack.pop()
-
-
-def _neighbours(siblings: Sequence[Node], level: int) -> Iterator[_Neighbours]:
-    """Cut siblings behind each that has children, and where a block is full."""
-    siblings = tuple(siblings)
-    indent, room = _at_level(level)
-    ends = [at for at, node in enumerate(siblings, 1) if node.child_list]
-    start = 0
-    for end in (*ends, len(siblings)):
-        while start < end:
-            run = siblings[start : min(end, start + room)]
-            yield run, indent, room
-            start += len(run)
+    if nodes:
+        yield "\n".join(write(nodes, indents))
 
 
 def _at_level(level: int) -> tuple[str, int]:
@@ -129,15 +114,10 @@ def write_lines(
     What native code can do for all of them, it does for all: nodes that name the same
     properties are one table, whose columns are joined row by row.
     """
-    texts = [node.properties_json or _EMPTY for node in nodes]
-    joined = b",".join(texts)
-    properties = _read_properties(nodes, joined)
-    is_plain = _is_plain_json(joined, len(texts))
-    ids = [node.id for node in nodes]
-    if not _is_plain("".join(ids)):
-        ids = [_plain(node_id) for node_id in ids]
-    types = _Types()
-    kinds = [types[node.type] for node in nodes]
+    properties = _read_properties(nodes)
+    ids = _all_plain([node.id for node in nodes])
+    heads = _Heads()
+    kinds = [heads[node.type] for node in nodes]
     ends = _ends(nodes, indents, actions or _actions)
     tables: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     for at, values in enumerate(properties):
@@ -145,13 +125,14 @@ def write_lines(
     lines = [""] * len(nodes)
     for keys, positions in tables.items():
         own_ids = [ids[at] for at in positions]
-        rows: list[dict[str, Any]] = [properties[at] or {} for at in positions]
         # SLOP, state tree, consumer display format: header, properties, meta, affordances.
         columns: list[Iterable[str]] = [
-            [indents[at] for at in positions], repeat("["), [kinds[at] for at in positions],
-            repeat("] "), own_ids, _names(rows, keys, own_ids),
+            [indents[at] for at in positions], [kinds[at] for at in positions], own_ids,
         ]  # fmt: skip
-        columns.extend(_columns(rows, is_plain=is_plain))
+        if keys:
+            rows: list[dict[str, Any]] = [properties[at] or {} for at in positions]
+            columns += _names(rows, keys, own_ids)
+            columns += _columns(rows)
         columns.append([ends[at] for at in positions])
         # Not strict: what is the same in every row has no end.
         for at, line in zip(positions, map("".join, zip(*columns)), strict=True):  # noqa: B905
@@ -159,35 +140,40 @@ def write_lines(
     return lines
 
 
-def _names(rows: list[dict[str, Any]], keys: tuple[str, ...], ids: list[str]) -> Iterable[str]:
+def _names(
+    rows: list[dict[str, Any]], keys: tuple[str, ...], ids: list[str]
+) -> Sequence[Iterable[str]]:
     """Take the display names out of rows, and write each as it follows an id."""
     named = [key for key in ("label", "title") if key in keys]
     if not named:
-        return repeat("")
-    names = [row.pop(named[0]) for row in rows]
+        return ()
+    key = named[0]
+    names = [row.pop(key) for row in rows]
     if len(named) > 1 or set(map(type, names)) != {str}:
         names = [_name(name, row.pop("title", None)) for name, row in zip(names, rows, strict=True)]
-    if not _is_plain("".join(names)):
-        names = [_plain(name) for name in names]
-    return [
+    names = _all_plain(names)
+    if all(names) and not any(map(eq, names, ids)):
+        return repeat(": "), names
+    shown = [
         f": {name}" if name and name != node_id else ""
         for name, node_id in zip(names, ids, strict=True)
     ]
+    return (shown,)
 
 
-def _columns(rows: list[dict[str, Any]], *, is_plain: bool) -> Iterator[Iterable[str]]:
+def _columns(rows: list[dict[str, Any]]) -> Iterator[Iterable[str]]:
     """Write the properties of rows that name the same ones: what stands before a value, values."""
     if not rows[0]:
         return
     width = len(rows[0])
     # The encoder ends every value with a line break, and no value contains one.
-    written = _encoder.encode_lines(list(chain.from_iterable(map(dict.values, rows)))).decode()
-    values = written.split("\n")
-    if not is_plain:
+    written = _encoder.encode_lines(list(chain.from_iterable(map(dict.values, rows))))
+    values = written.decode().split("\n")
+    if not _is_plain_json(written):
         values = [_plain(value) for value in values]
     before = " ("
     for at, key in enumerate(rows[0]):
-        yield repeat(f"{before}{_plain(key)}=")
+        yield repeat(f"{before}{_key(key)}=")
         yield values[at:-1:width]
         before = ", "
     yield repeat(")")
@@ -204,25 +190,31 @@ def _ends(nodes: Sequence[Node], indents: Sequence[str], write: ActionWriter) ->
             last, actions = text, "" if isinstance(text, UnsetType) else write(bytes(text))
         ends.append(actions)
     having = [at for at, node in enumerate(nodes) if node.meta_json]
-    metas = b",".join(nodes[at].meta_json or _NULL for at in having)
+    metas = b",".join([nodes[at].meta_json or _NULL for at in having])
     for at, meta in zip(having, _metas.decode(b"[" + metas + b"]"), strict=True):
-        if meta is not None:
-            note = _note(meta, len(nodes[at].children), indents[at])
-            ends[at] = f"{_hints(meta)}{ends[at]}{note}"
+        if meta is None:
+            continue
+        if meta.salience is not None:
+            ends[at] = _salience(meta.salience) + ends[at]
+        if meta.summary:
+            ends[at] = f'  — "{_plain(meta.summary)}"{ends[at]}'
+        if meta.total_children is not None:
+            ends[at] += _note(meta, meta.total_children, len(nodes[at].children), indents[at])
     return ends
 
 
-class _Types(dict[str, str]):
+class _Heads(dict[str, str]):
     """Types as they are shown; a block has few."""
 
     def __missing__(self, kind: str) -> str:
-        self[kind] = shown = _plain(kind, _TYPE_PUNCTUATION)
+        self[kind] = shown = f"[{_plain(kind, _TYPE_PUNCTUATION)}] "
         return shown
 
 
-def _read_properties(nodes: Sequence[Node], joined: bytes) -> list[dict[str, Any] | None]:
+def _read_properties(nodes: Sequence[Node]) -> list[dict[str, Any] | None]:
     try:
-        return _objects.decode(b"[" + joined + b"]")
+        texts = b",".join([node.properties_json or _NULL for node in nodes])
+        return _objects.decode(b"[" + texts + b"]")
     except msgspec.DecodeError:  # a number out of range somewhere: one by one, with care
         return [node.properties for node in nodes]
 
@@ -235,16 +227,9 @@ def _name(label: object, title: object) -> str:
     return "" if name is None else _encoder.encode(name).decode()
 
 
-def _hints(meta: Meta) -> str:
-    """Write the summary and the salience, each where there is one."""
-    summary = f'  — "{_plain(meta.summary)}"' if meta.summary else ""
-    return summary if meta.salience is None else f"{summary}  {_salience(meta.salience)}"
-
-
-def _note(meta: Meta, inline: int, indent: str) -> str:
+def _note(meta: Meta, total: int, inline: int, indent: str) -> str:
     """Write the line below a node that says which children are not here."""
-    total = meta.total_children
-    if total is None or total <= inline:
+    if total <= inline:
         return ""
     # SLOP, state tree, consumer display format: windowing.
     if meta.window is not None:
@@ -285,7 +270,7 @@ def _type_of(schema: object) -> str:
 
 @lru_cache(maxsize=256)
 def _salience(share: float) -> str:
-    return f"salience={math.floor(share * 100 + 0.5) / 100:g}"
+    return f"  salience={math.floor(share * 100 + 0.5) / 100:g}"
 
 
 def _is_plain(text: str) -> bool:
@@ -298,16 +283,25 @@ def _is_plain(text: str) -> bool:
     )
 
 
-def _is_plain_json(text: bytes, objects: int) -> bool:
-    """The same for the strings in the JSON text of so many objects, when it is written anew."""
+def _is_plain_json(written: bytes) -> bool:
+    """The same for what the encoder wrote, which has escaped the control characters of ASCII."""
     # One character is found faster than several.
-    if text.count(b"{") > objects and b"actions:" in text:
+    if b"{" in written and b"actions:" in written:
         return False
-    if b"=" in text and b"salience=" in text:
+    if b"=" in written and b"salience=" in written:
         return False
-    if b"\\" in text and any(part[:1] == b"u" for part in text.split(b"\\")):
-        return False
-    return _is_plain(text.translate(None, _JSON_ASCII).decode())
+    if written.isascii():
+        return b"\x7f" not in written
+    return _is_plain(written.translate(None, _JSON_ASCII).decode())
+
+
+def _all_plain(texts: list[str]) -> list[str]:
+    return texts if _is_plain("".join(texts)) else [_plain(text) for text in texts]
+
+
+@lru_cache(maxsize=1024)
+def _key(name: str) -> str:
+    return _plain(name)
 
 
 def _plain(text: str, punctuation: re.Pattern[str] | None = None) -> str:
