@@ -14,11 +14,8 @@ however deep it is, and the blocks of a tree are few.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, TypeAlias
-
-import msgspec
-from msgspec.structs import replace
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from sightline.slop.protocol.siblings import Chunk, ShortList
 from sightline.slop.protocol.text import LineWriter, write_blocks, write_lines
@@ -36,25 +33,29 @@ _DEEP: Final = 64
 _Run: TypeAlias = Chunk | ShortList
 
 
-class _RunText(msgspec.Struct, frozen=True):
+class _RunText(NamedTuple):
     """The text of a run and of all below it; a short one is not joined, but in its lines."""
 
-    blocks: tuple[str, ...]
+    blocks: list[str]
     is_short: bool
+    # How many characters a short one has.
+    size: int
     # Of the nodes of the run alone.
-    lines: Sequence[str] = ()
-
-
-_Part: TypeAlias = str | _RunText
+    lines: Sequence[str]
 
 
 class LiveText:
-    """Writes one tree as it changes. `write` gives the lines of nodes, at these indents."""
+    """Writes one tree as it changes.
+
+    `write` gives the lines of nodes, at these indents; a line must follow from the fields of
+    its node and from how many children are here.
+    """
 
     def __init__(self, write: LineWriter = write_lines) -> None:
         self._write = write
-        # The last tree and its blocks: one value, so that threads cannot mix two trees.
-        self._last: tuple[Node | None, tuple[str, ...]] = (None, ())
+        # The last tree, its first line and its blocks: one value, so that threads cannot mix
+        # two trees.
+        self._last: tuple[Node | None, str, tuple[str, ...]] = (None, "", ())
 
     def of(self, root: Node) -> str:
         """Return the tree as text, with no line break at the end."""
@@ -66,25 +67,29 @@ class LiveText:
         Nothing is copied of what did not change: where a text is sent on in pieces, these
         cost less than joining them.
         """
-        past, blocks = self._last
+        past, line, blocks = self._last
         if root is not past:
-            self._look_at(root, past)
-            parts = self._parts((root,), self._write((root,), ("",)), 0)
-            blocks = _joined(parts, whole=True).blocks
-            self._last = (root, blocks)
+            line = self._look_at(root, past, line)
+            blocks = tuple(self._joined((root,), (line,), 0, whole=True).blocks)
+            self._last = (root, line, blocks)
         return blocks
 
-    def _look_at(self, root: Node, past: Node | None) -> None:
-        """Write all runs below the root that are not written, the last ones first."""
+    def _look_at(self, root: Node, past: Node | None, line: str) -> str:
+        """Write all runs below the root that are not written, the last ones first.
+
+        `line` is that of the past root; returns the root's own.
+        """
+        first = [line if past is not None and _has_line_of(root, past) else ""]
         new: list[tuple[_Run, list[str], int]] = []
-        nodes: list[Node] = []
-        indents: list[str] = []
-        homes: list[tuple[list[str], int]] = []
+        homes: list[tuple[list[str], int, Node, str]] = []
+        if not first[0]:
+            homes.append((first, 0, root, ""))
         stack: list[tuple[Node, Node | None, int]] = [(root, past, 1)]
         while stack:
             node, past, level = stack.pop()
             runs = node.runs()
-            unknown = [run for run in runs if (self._write, level) not in run.known]
+            key = (self._write, level)
+            unknown = [run for run in runs if key not in run.known]
             if not unknown:
                 continue
             known = {} if past is None else self._known_lines(past, runs, level)
@@ -92,27 +97,26 @@ class LiveText:
             for run in unknown:
                 lines = [known.get(id(child), "") for child in run.nodes]
                 new.append((run, lines, level))
-                for at, child in enumerate(run.nodes):
-                    if not lines[at] and child.child_list and level == _DEEP:
-                        lines[at] = self._whole(child, level)
-                    elif not lines[at]:
-                        nodes.append(child)
-                        indents.append(indent)
-                        homes.append((lines, at))
-                        if child.child_list:
-                            before = None if past is None else past.child(child.id)
-                            stack.append((child, before, level + 1))
-        for start in range(0, len(nodes), _TOGETHER):
-            part = slice(start, start + _TOGETHER)
-            written = self._write(nodes[part], indents[part])
-            for (lines, at), line in zip(homes[part], written, strict=True):
+                for at in [at for at, line in enumerate(lines) if not line]:
+                    child = run.nodes[at]
+                    if child.child_list and level == _DEEP:
+                        lines[at] = "\n".join(write_blocks(child, self._write, level))
+                        continue
+                    before = past.child(child.id) if past is not None and known else None
+                    if before is not None and _has_line_of(child, before):
+                        lines[at] = known.get(id(before), "")
+                    if not lines[at]:
+                        homes.append((lines, at, child, indent))
+                    if child.child_list:
+                        stack.append((child, before, level + 1))
+        for start in range(0, len(homes), _TOGETHER):
+            part = homes[start : start + _TOGETHER]
+            written = self._write([home[2] for home in part], [home[3] for home in part])
+            for (lines, at, _, _), line in zip(part, written, strict=True):
                 lines[at] = line
         for run, lines, level in reversed(new):
-            text = _joined(self._parts(run.nodes, lines, level))
-            run.known[self._write, level] = replace(text, lines=lines)
-
-    def _whole(self, node: Node, level: int) -> str:
-        return "\n".join(write_blocks(node, self._write, level))
+            run.known[self._write, level] = self._joined(run.nodes, lines, level)
+        return first[0]
 
     def _known_lines(self, past: Node, runs: tuple[_Run, ...], level: int) -> dict[int, str]:
         """The lines of a node's children as it was, but for the runs that it still has."""
@@ -123,40 +127,48 @@ class LiveText:
                 lines.update(zip(map(id, run.nodes), text.lines, strict=True))
         return lines
 
-    def _below(self, node: Node, level: int) -> Iterator[_RunText]:
-        for run in node.runs():
-            yield run.known[self._write, level]
+    def _joined(
+        self, nodes: Sequence[Node], lines: Sequence[str], level: int, *, whole: bool = False
+    ) -> _RunText:
+        """Join nodes of a level, and what is below them, to blocks.
 
-    def _parts(self, nodes: Iterable[Node], lines: Iterable[str], level: int) -> Iterator[_Part]:
-        """Nodes of a level as they follow each other in the text: lines, and what is below."""
+        If they make none, they stay lines unless they are all there is.
+        """
+        blocks: list[str] = []
+        parts: list[str] = []
+        size = 0
+        key = (self._write, level + 1)
         for node, line in zip(nodes, lines, strict=True):
-            yield line
-            if node.child_list and level < _DEEP:
-                yield from self._below(node, level + 1)
+            parts.append(line)
+            size += len(line)
+            for run in node.runs() if node.child_list and level < _DEEP else ():
+                text: _RunText = run.known[key]
+                if text.is_short:
+                    parts += text.blocks
+                    size += text.size
+                else:
+                    blocks += ("\n".join(parts), *text.blocks) if parts else text.blocks
+                    parts, size = [], 0
+                if size >= _LONG:
+                    blocks.append("\n".join(parts))
+                    parts, size = [], 0
+            if size >= _LONG:
+                blocks.append("\n".join(parts))
+                parts, size = [], 0
+        if not blocks and not whole:
+            return _RunText(parts, is_short=True, size=size, lines=lines)
+        if parts:
+            blocks.append("\n".join(parts))
+        return _RunText(blocks, is_short=False, size=0, lines=lines)
 
 
-def _joined(parts: Iterable[_Part], *, whole: bool = False) -> _RunText:
-    """Join lines to blocks; if they make none, they stay lines unless they are all there is."""
-    blocks: list[str] = []
-    lines: list[str] = []
-    size = 0
-    for part in parts:
-        if isinstance(part, str):
-            lines.append(part)
-            size += len(part)
-        elif part.is_short:
-            lines += part.blocks
-            size += sum(map(len, part.blocks))
-        else:
-            if lines:
-                blocks.append("\n".join(lines))
-                lines, size = [], 0
-            blocks += part.blocks
-        if size >= _LONG:
-            blocks.append("\n".join(lines))
-            lines, size = [], 0
-    if not blocks and not whole:
-        return _RunText(tuple(lines), is_short=True)
-    if lines:
-        blocks.append("\n".join(lines))
-    return _RunText(tuple(blocks), is_short=False)
+def _has_line_of(node: Node, past: Node) -> bool:
+    """Tell at a glance that a node has the line that it had: what it says of itself is the same."""
+    return (
+        node.properties_json is past.properties_json
+        and node.meta_json is past.meta_json
+        and node.affordances_json is past.affordances_json
+        and node.type is past.type
+        and node.id == past.id
+        and len(node.children) == len(past.children)
+    )

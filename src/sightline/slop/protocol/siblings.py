@@ -28,6 +28,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 if TYPE_CHECKING:
     from sightline.slop.protocol.tree import Node
 
+    _Nodes = Sequence[Node]
+else:  # not an abstract class, which would make every `isinstance` slow
+    _Nodes = object
+
 __all__ = ["CHUNK", "WIDE", "Chunk", "ShortList", "SiblingPosition", "Siblings"]
 
 WIDE: Final = 128
@@ -91,10 +95,14 @@ class ShortList(tuple["Node", ...]):
         return self
 
 
-class Siblings(Sequence["Node"]):
+@Sequence.register
+class Siblings(_Nodes):
     """An immutable sequence of nodes with distinct ids."""
 
     __slots__ = ("_ends", "_grown", "_hints", "_length", "_shrunk", "chunks")
+
+    if not TYPE_CHECKING:
+        index, count = Sequence.index, Sequence.count
 
     def __init__(self, chunks: tuple[Chunk, ...]) -> None:
         self.chunks = chunks
