@@ -28,6 +28,12 @@ class Site:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
+        if scope["path"] == "/news":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"new", "more_body": True})
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            return
         if scope["path"] == "/slow":
             self.asked.set()
             await self.may_answer.wait()
@@ -152,3 +158,15 @@ async def test_nothing_is_upgraded_out_of_the_limits() -> None:
         )
         assert b" 101 " not in await answered(reader)
         writer.close()
+
+
+async def test_a_stream_without_an_end_ends_with_the_server_and_nothing_is_said_of_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving(ConnectionLimits()) as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(ASK.replace(b"/", b"/news", 1))
+        assert b"new" in await reader.readuntil(b"new")
+    await gone(reader)
+    writer.close()
+    assert caplog.records == []

@@ -15,8 +15,8 @@ APP = files("sightline.inspector").joinpath("static", "app")
 
 def test_the_views_of_the_page_are_the_views_of_the_program_with_their_keys() -> None:
     shown = re.findall(r"^\| ([A-Z][\w ]+) \| (\d) \|", PAGE, re.MULTILINE)
-    main = APP.joinpath("main.js").read_text(encoding="utf-8")
-    titles = re.search(r"const TITLES = \{(.*?)\};", main, re.DOTALL)
+    route = APP.joinpath("route.js").read_text(encoding="utf-8")
+    titles = re.search(r"const TITLES = \{(.*?)\};", route, re.DOTALL)
     assert titles is not None
     assert [name for name, _ in shown] == re.findall(r'"([^"]+)"', titles[1])
     assert [int(key) for _, key in shown] == list(range(1, len(shown) + 1))

@@ -99,6 +99,14 @@ class _Connection(H11Protocol):
         super().resume_writing()
         self._write_clock.stop()
 
+    def shutdown(self) -> None:
+        """End with the server. What is being streamed is cut off: news have no end of their own."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and cycle.response_started and not cycle.response_complete:
+            self.transport.close()
+        else:
+            super().shutdown()
+
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._request_clock.stop()

@@ -10,6 +10,7 @@ import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -68,6 +69,10 @@ from sightline.inspector.wires import again, compared, shown
 __all__ = ["RecordReader"]
 
 MOST_TURNS: Final = 100  # that are assembled again for one question
+_LOST_REVISION: Final = 1 << 40  # more than anybody writes: a lost ledger is news
+_REMOVED: Final = (
+    "What was said in this turn was removed; Prompt shows what was sent"
+)
 STATES: Final = 2  # that are kept laid out: one that is looked at, one beside it
 
 
@@ -114,6 +119,7 @@ class RecordReader:
         self._agents = AgentRecords(ledger, self._open_journal)
         self._turns = TurnRecords(ledger, self._open_journal)
         self._journal: Journal | None = None
+        self._file = _inode(ledger.path)
         self._revision = 0
         self._states: dict[int, _State] = {}
         self._states_lock = threading.Lock()
@@ -128,7 +134,13 @@ class RecordReader:
         journal = self._open_journal()
         if self._ledger.may_have_changed():
             self._revision = self._ledger.revision()
-        return self._revision + (0 if journal is None else journal.revision())
+        sent = 0 if journal is None else journal.revision()
+        return self._revision + sent + (_LOST_REVISION if self._is_lost else 0)
+
+    @property
+    def _is_lost(self) -> bool:
+        """Whether the ledger's file is no longer the one with its name: we read what is left."""
+        return self._file is not None and _inode(self._ledger.path) != self._file
 
     def news(self, session: int) -> dict[str, Any]:
         """Say what to ask for again, by names that are others then, and what is under way."""
@@ -139,6 +151,7 @@ class RecordReader:
             "sessions": sessions,
             "turns": f"{kept} {sent} {self._ledger.work.owner(session)}",
             "open": self._records.under_way(session),
+            "lost": self._is_lost,
         }
 
     def newest(self) -> int | None:
@@ -300,7 +313,13 @@ class RecordReader:
         for line in self._lines_of(session, group):
             for call_id, answer in line.timings.get("answers", ()):
                 answers.setdefault(call_id, []).append(answer)
-        return {**self._records.group(session, group), "answers": answers}
+        try:
+            shown = self._records.group(session, group)
+        except NotFound:
+            if group not in self._ledger.groups.statuses(session, [group]):
+                raise
+            shown = {"messages": [], "note": _REMOVED}
+        return {**shown, "answers": answers}
 
     def search(self, text: str) -> dict[str, Any]:
         """Find what was said in any session, and memos."""
@@ -378,11 +397,11 @@ class RecordReader:
         index = {**self.index(session, ""), "rows": turns["turns"]}
         export.add(f"{root}/turns", index)
         export.add(f"{root}/overview", self.overview(session))
-        for item in ledger["groups"]:
-            export.add(f"{root}/groups/{item['id']}", self.group(session, item["id"]))
+        kept = [item["id"] for item in ledger["groups"]]
+        for group in dict.fromkeys((*kept, *(item["group"] for item in turns["turns"]))):
+            export.add(f"{root}/groups/{group}", self.group(session, group))
         if self._agents.has(session):
             for item in turns["turns"]:
-                export.add(f"{root}/groups/{item['group']}", self.group(session, item["group"]))
                 self._export_agents_request(export, session, item["turn"])
             export.add(f"{root}/ledger", {**ledger, "memos": []})
             return export.parts(f"Sightline: {ledger['name']}")
@@ -561,6 +580,14 @@ def _with_memos(messages: Sequence[Message]) -> Iterator[str]:
         for part in parts_of(message):
             if "memo " in part["text"]:
                 yield part["text"]
+
+
+def _inode(path: Path) -> int | None:
+    """Tell which file has this name; None if there is none."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
 
 
 def _name(line: RequestLine) -> str:

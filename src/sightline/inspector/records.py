@@ -41,13 +41,8 @@ class Records:
         return [
             {
                 "id": one.session.id,
-                "name": one.session.name,
                 "agent": _agent_of(one.session),
                 "title": f"{'↳ ' if one.session.parent else ''}{one.title or one.session.name}",
-                "project": one.session.project,
-                "updated_at": one.session.updated_at,
-                "groups": one.session.groups,
-                "tokens": one.session.tokens,
             }
             for one in self._ledger.sessions.overview(single=True)
         ]

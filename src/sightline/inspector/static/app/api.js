@@ -26,6 +26,14 @@ export const news = signal({
   state: isExport ? "recorded" : "connecting",
 });
 
+const SILENT = "The inspector does not answer. Is sightline inspect still running?";
+
+// Fetch: who cannot be reached is a TypeError, in words that differ from browser to browser.
+const reached = (coming) =>
+  coming.catch(() => {
+    throw new Error(SILENT);
+  });
+
 const problem = async (response) => {
   const body = await response.json().catch(() => ({}));
   return new Error(body.error ?? `${response.status} ${response.statusText}`);
@@ -43,19 +51,20 @@ export const get = async (path) => {
     if (answer) return answer;
     throw new Error("not part of this export");
   }
-  const response = await (early(path) ?? fetch(here(path), { credentials: "same-origin" }));
+  const response = await reached(early(path) ?? fetch(here(path), { credentials: "same-origin" }));
   if (!response.ok) throw await problem(response);
   return response.json();
 };
 
 export const post = async (path, body) => {
   if (recorded) throw new Error("an export cannot compute: open the session in the inspector");
-  const response = await fetch(here(path), {
+  const asked = fetch(here(path), {
     method: "POST",
     credentials: "same-origin",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify(body),
   });
+  const response = await reached(asked);
   if (!response.ok) throw await problem(response);
   const answer = await response.json();
   if (answer.error) throw new Error(answer.error);
@@ -107,6 +116,8 @@ export const useAnswer = (path, fresh = "") => {
   return answer.value.path === path ? { ...answer.value, retry } : NONE;
 };
 
+const LOST = "the ledger was deleted or replaced; this is what is left of it";
+
 // HTML, server-sent events: a source that is closed was refused, and does not try again.
 const lostFrom = (source) =>
   source.readyState === EventSource.CLOSED
@@ -126,8 +137,8 @@ export const listen = (session) => {
   source.onopen = () => tell({ state: "live" });
   source.onerror = () => tell({ state: lostFrom(source) });
   source.addEventListener("changed", (event) => {
-    const { sessions, turns, open } = JSON.parse(event.data);
-    tell({ session, sessions, turns, open, state: "live" });
+    const { sessions, turns, open, lost } = JSON.parse(event.data);
+    tell({ session, sessions, turns, open, state: lost ? LOST : "live" });
   });
   return () => source.close();
 };

@@ -131,6 +131,7 @@ export const LedgerView = ({ fresh }) => {
     ${!isExport && html`<${Verify} />`}
     ${!isExport && html`<${Search} />`}
     <h2>Groups</h2>
+    ${data.groups.length === 0 && html`<${Empty} title="This session has no groups of messages" />`}
     <${VirtualList} id="groups" label="Groups" count=${data.groups.length}
       height=${ROW} fit selected=${chosen.value}
       onSelect=${(index) => (chosen.value = index)}

@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { isExport, listen, news, useAnswer } from "app/api";
-import { html } from "app/html";
+import { count, html } from "app/html";
 import { Empty, Pending } from "app/notice";
 import { address, go, route, TITLES, VIEWS } from "app/route";
 import { CHIPS, Filter, Overview, TurnList, useTurns } from "app/turns";
@@ -218,6 +218,24 @@ const called = (item) => (item.agent ? `${item.agent}: ${item.title}` : item.tit
 
 const openSession = (session) => go({ session, turn: null, request: 1, filter: "", options: {} });
 
+const MOST_LISTED = 200; // sessions to choose from; the palette finds the others
+
+const Sessions = ({ sessions, session }) => {
+  const listed = sessions.filter((item, at) => at < MOST_LISTED || item.id === session);
+  const others = sessions.length - listed.length;
+  return html`<label>session <select value=${session}
+    onChange=${(event) => openSession(Number(event.target.value))}>
+    ${listed.map(
+      (item) => html`<option key=${item.id} value=${item.id}>
+      ${item.id} · ${called(item)}</option>`,
+    )}
+    ${
+      others > 0 &&
+      html`<option disabled>${count(others)} more: ${PALETTE_KEYS} finds them</option>`
+    }
+  </select></label>`;
+};
+
 const Page = () => {
   const answer = useAnswer("/api/sessions", news.value.sessions);
   const { data } = answer;
@@ -232,16 +250,7 @@ const Page = () => {
   return html`<div class="page">
     <header>
       <h1>Sightline</h1>
-      ${
-        data &&
-        html`<label>session <select value=${session}
-        onChange=${(event) => openSession(Number(event.target.value))}>
-        ${data.sessions.map(
-          (item) => html`<option key=${item.id} value=${item.id}>
-          ${item.id} · ${called(item)}</option>`,
-        )}
-      </select></label>`
-      }
+      ${data && html`<${Sessions} sessions=${data.sessions} session=${session} />`}
       ${
         !isExport &&
         html`<label><input type="checkbox" checked=${follow.value}

@@ -185,13 +185,21 @@ export const Filter = ({ list }) => {
   </form>`;
 };
 
+// What nobody knows the price of is not free: it is said, and the line of the cost stops there.
+const isPriced = ({ requests, unpriced }) => requests === 0 || unpriced < requests;
+const priceOf = (column) =>
+  [
+    ...(isPriced(column) ? [dollars(column.cost_usd)] : []),
+    ...(column.unpriced > 0 ? [`${count(column.unpriced)} unpriced`] : []),
+  ].join(" + ");
+
 const Column = (column, at, tallest) => {
   const high = (tokens) => (HEIGHT * tokens) / tallest;
   const fresh = column.prompt_tokens - column.cached_tokens;
   const turns = column.first === column.last ? column.first : `${column.first}–${column.last}`;
   return html`<g key=${at} class="column" onClick=${() => go({ turn: column.first, request: 1 })}>
     <title>turn ${turns}: ${count(column.prompt_tokens)} tokens,
-      ${" "}${count(column.cached_tokens)} reused, ${dollars(column.cost_usd)}</title>
+      ${" "}${count(column.cached_tokens)} reused, ${priceOf(column)}</title>
     <rect class="back" x=${at} y="0" width="1" height=${HEIGHT} />
     <rect class="cached" x=${at} y=${HEIGHT - high(column.cached_tokens)} width="0.8"
       height=${high(column.cached_tokens)} />
@@ -199,10 +207,16 @@ const Column = (column, at, tallest) => {
       height=${high(fresh)} /></g>`;
 };
 
+// A path through the costs that are known.
 const line = (columns, dearest) =>
   columns
-    .map(({ cost_usd }, at) => `${at + 0.4},${HEIGHT - (HEIGHT * cost_usd) / dearest}`)
-    .join(" ");
+    .map((column, at) => {
+      if (!isPriced(column)) return "";
+      const high = HEIGHT - (HEIGHT * column.cost_usd) / dearest;
+      const goesOn = at > 0 && isPriced(columns[at - 1]);
+      return goesOn ? `L${at + 0.4} ${high}` : `M${at} ${high}h0.4`;
+    })
+    .join("");
 
 const Chart = ({ data }) => {
   const tallest = Math.max(1, ...data.columns.map((column) => column.prompt_tokens));
@@ -212,7 +226,7 @@ const Chart = ({ data }) => {
     <svg class="chart" role="img" aria-label=${label} preserveAspectRatio="none"
       viewBox=${`0 0 ${data.columns.length} ${HEIGHT}`}>
       ${data.columns.map((column, at) => Column(column, at, tallest))}
-      <polyline class="cost" points=${line(data.columns, dearest)} />
+      <path class="cost" d=${line(data.columns, dearest)} />
     </svg>
     <p class="quiet"><i class="key cached"></i> reused <i class="key fresh"></i> evaluated
       ${" "}<i class="key cost"></i> cost</p>
