@@ -41,6 +41,7 @@ def bodies() -> list[bytes]:
     first, second, third, *_ = session(random.Random(2), "anthropic", 3)
     for body in (first, second, third):
         body["tools"][0]["description"] += HOSTILE
+        body["tools"][-1]["name"] += HOSTILE
         body["messages"][0]["content"][-1]["text"] += f" Ship it. {HOSTILE}"
     second["tools"].reverse()
     third["tools"].pop()

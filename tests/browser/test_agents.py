@@ -64,6 +64,7 @@ def test_every_view_of_a_recorded_request_answers_as_one_of_our_own(
     changes = shown(page, "Changes")
     expect(changes.get_by_label("against request")).to_have_value("1.1")
     expect(changes.get_by_role("region", name="Changes of tools")).to_contain_text("Task")
+    expect(changes).to_contain_text("onerror=")
     prompt = shown(page, "Prompt")
     expect(prompt).to_contain_text("as it passed, keys blanked")
     expect(prompt.get_by_label("Request body")).to_contain_text("<img src=x onerror=")
@@ -74,6 +75,7 @@ def test_every_view_of_a_recorded_request_answers_as_one_of_our_own(
     choose(page, WENT_ON)
     expect(shown(page, "Not seen")).to_contain_text("Held against request")
     expect(page.get_by_role("row", name="tools[8]")).to_contain_text("a tool was removed")
+    expect(page.get_by_role("row", name="tools[8]")).to_contain_text(HOSTILE)
     changes = shown(page, "Changes")
     changes.get_by_label("against request").fill("1.1")
     changes.get_by_label("against request").press("Enter")
@@ -83,6 +85,15 @@ def test_every_view_of_a_recorded_request_answers_as_one_of_our_own(
     table = page.get_by_role("table", name="What would change in 1 request")
     expect(table.get_by_role("row", name="prompt tokens")).to_contain_text("same")
     expect(page.get_by_label("How")).to_contain_text("sorted by name")
+    choose(page, REFUSED)
+    for name in ("Trace", "What if"):
+        expect(shown(page, name)).to_be_visible()
+        expect(page.get_by_role("region", name="The turn")).to_contain_text(HOSTILE)
+    page.keyboard.press("/")
+    page.get_by_role("searchbox", name="Search everything said").fill("well then onerror")
+    found = page.get_by_role("list", name="Found").get_by_role("link")
+    expect(found).to_contain_text([f"session 1, turn 1 assistant well then {HOSTILE}"])
+    page.get_by_role("dialog", name="Search").get_by_role("button", name="Close").click()
     expect(shown(page, "Ledger")).to_be_visible()
     page.get_by_role("searchbox", name="Filter turns").fill("status:failed")
     expect(turns).to_have_count(1)
@@ -100,8 +111,15 @@ def test_an_export_has_the_same_views_and_hostile_text_is_text_in_it(
     for name in VIEWS:
         expect(shown(saved, name)).to_be_visible()
         expect(saved.get_by_role("alert")).to_have_count(0)
-    for name in ("Conversation", "Prompt", "State"):
+    for name in ("Picture", "Conversation", "Prompt", "State"):
         expect(shown(saved, name)).to_contain_text("onerror=")
+    choose(saved, WENT_ON)
+    for name in ("Changes", "Not seen"):
+        expect(shown(saved, name)).to_contain_text("onerror=")
+    choose(saved, REFUSED)  # whose own words stand above the views that have none of others'
+    for name in ("Trace", "What if"):
+        expect(shown(saved, name)).to_be_visible()
+        expect(saved.get_by_role("region", name="The turn")).to_contain_text(HOSTILE)
 
 
 def test_what_a_transcript_does_not_tell_is_said_in_every_view(

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Final, cast
 
 import msgspec
@@ -59,6 +60,7 @@ __all__ = ["AgentRecords"]
 NEAR: Final = 16  # earlier requests among which the one is looked for that a request goes on from
 KEPT: Final = 32  # requests that are kept at hand as they were read
 MOST_ASKED: Final = 100  # requests that are looked at for one question
+AROUND_CHARS: Final = 60  # before a word that was found
 _NANO: Final = 1_000_000_000
 _AS_IT_WAS: Final = AgentWishes()
 # Made once, at import: msgspec crashes where two threads are the first to read a type.
@@ -258,6 +260,35 @@ class AgentRecords:
             messages.append({"role": "assistant", "parts": parts_of(reply)})
         return [{"id": at, "status": "complete", **one} for at, one in enumerate(messages)]
 
+    def search(self, text: str) -> tuple[list[dict[str, Any]], str]:
+        """Find words in what was new in the newest requests of other agents, and in their replies.
+
+        No index has them, so no more are looked through than for any question; the second of
+        what is returned says so.
+        """
+        words = text.casefold().split()
+        places = (
+            (session.id, turn)
+            for session in self._ledger.sessions.recent()
+            if session.is_foreign
+            for turn in range(len(self._listed(session.id)), 0, -1)
+        )
+        found = [
+            {
+                "kind": message["role"],
+                "id": f"{session}.{turn}.{message['id']}.{at}",
+                "text": _around(part["text"], words[0]),
+                "session": session,
+                "turn": turn,
+            }
+            for session, turn in islice(places, MOST_ASKED)
+            for message in self._conversation(session, turn)
+            for at, part in enumerate(message["parts"])
+            if words and all(word in part["text"].casefold() for word in words)
+        ]
+        cut = f"Of other agents' requests, the newest {MOST_ASKED} were looked through."
+        return found, "" if next(places, None) is None else cut
+
     def what_if(self, session: int, turn: int, body: bytes) -> dict[str, Any]:
         """Say what a request would weigh and share if it and those before it were otherwise.
 
@@ -361,6 +392,12 @@ class AgentRecords:
             return msgspec.convert(kept, Stopped).message if kept else None
         except msgspec.ValidationError:
             return Message.of("assistant", msgspec.json.encode(kept).decode())
+
+
+def _around(text: str, word: str) -> str:
+    """Cut out of a text what stands around a word, for a list."""
+    at = text.casefold().find(word)
+    return preview(text if at < AROUND_CHARS else f"…{text[at - AROUND_CHARS :]}")
 
 
 def _words_of(reply: Message | None) -> str:

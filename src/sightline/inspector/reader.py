@@ -35,7 +35,7 @@ from sightline.errors import DoesNotFit, InvalidInput, NotFound
 from sightline.inspector.beside import exported_beside
 from sightline.inspector.exchanges import AgentRecords
 from sightline.inspector.pages import Export
-from sightline.inspector.records import ROW_DIGITS, Records, parts_of, preview
+from sightline.inspector.records import FOUND, ROW_DIGITS, Records, parts_of, preview
 from sightline.inspector.timeline import timeline_of
 from sightline.inspector.trees import PAGE_LINES, AppTree, lay_out
 from sightline.inspector.turns import MOST_ROWS, TurnRecords
@@ -70,9 +70,7 @@ __all__ = ["RecordReader"]
 
 MOST_TURNS: Final = 100  # that are assembled again for one question
 _LOST_REVISION: Final = 1 << 40  # more than anybody writes: a lost ledger is news
-_REMOVED: Final = (
-    "What was said in this turn was removed; Prompt shows what was sent"
-)
+_REMOVED: Final = "What was said in this turn was removed; Prompt shows what was sent"
 STATES: Final = 2  # that are kept laid out: one that is looked at, one beside it
 
 
@@ -323,7 +321,11 @@ class RecordReader:
 
     def search(self, text: str) -> dict[str, Any]:
         """Find what was said in any session, and memos."""
-        return self._records.search(text)
+        ours = self._records.search(text)
+        if ours["problem"]:
+            return ours
+        agents, note = self._agents.search(text)
+        return {**ours, "found": [*ours["found"], *agents[:FOUND]], "note": note}
 
     def query(self, sql: str, session: int) -> dict[str, Any]:
         """Run one read-only statement."""

@@ -22,7 +22,7 @@ from sightline.context.messages.parts import (
 )
 from sightline.errors import InvalidInput, NotFound
 
-__all__ = ["ANSWER_CHARS", "ROW_DIGITS", "Records", "parts_of", "preview"]
+__all__ = ["ANSWER_CHARS", "FOUND", "ROW_DIGITS", "Records", "parts_of", "preview"]
 
 PREVIEW_CHARS: Final = 160
 ANSWER_CHARS: Final = 600

@@ -30,8 +30,9 @@ export const Found = ({ text, answer }) => {
   if (data.problem) return html`<${Problem} error=${data.problem} />`;
   if (data.found.length === 0)
     return html`<${Empty} title="Nothing was found">All of the words must be in one message or
-      ${" "}memo.<//>`;
-  return html`<ul class="found" aria-label="Found">${data.found.map(Hit)}</ul>`;
+      ${" "}memo. ${data.note}<//>`;
+  return html`<ul class="found" aria-label="Found">${data.found.map(Hit)}</ul>
+    ${data.note && html`<p class="quiet">${data.note}</p>`}`;
 };
 
 export const SearchDialog = () => {
