@@ -19,6 +19,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from operator import attrgetter
 from typing import Annotated, Any, Final, TypeVar
@@ -80,6 +81,8 @@ def _hook(value: object) -> object:
 
 _T = TypeVar("_T")
 
+_meta: Final = msgspec.json.Decoder(Meta | None)
+_content_ref: Final = msgspec.json.Decoder(ContentRef | None)
 _metas: Final = msgspec.json.Decoder(list[Meta | None])
 _content_refs: Final = msgspec.json.Decoder(list[ContentRef | None])
 _affordances: Final = msgspec.json.Decoder(tuple[Affordance, ...] | None)
@@ -138,9 +141,25 @@ def _small_leaf(text: bytes, limits: Limits) -> Node | None:
         node = _nodes.decode(msgspec.json.format(text, indent=-1))
     except (msgspec.DecodeError, NotImplementedError):
         return None
-    if node.child_list or not _ids_are_sound([node], [], limits):
-        return None
-    return node if _texts_are_sound([node], None) else None
+    return node if not node.child_list and _is_sound_leaf(node, limits) else None
+
+
+def _is_sound_leaf(node: Node, limits: Limits) -> bool:
+    """Vouch for a node without children, all ASCII, of which nothing is too long or too deep."""
+    node_id = node.id
+    if "/" in node_id or "~" in node_id or node_id in RESERVED or len(node_id) > limits.id_bytes:
+        return False
+    properties, affordances = node.properties_json, node.affordances_json
+    if properties and not bytes(properties).startswith(b"{"):
+        return False
+    try:
+        if node.meta_json:
+            _meta.decode(node.meta_json)
+        if node.content_ref_json:
+            _content_ref.decode(node.content_ref_json)
+    except msgspec.DecodeError:
+        return False
+    return not affordances or _are_known_to_be_sound(bytes(affordances))
 
 
 def _native(decoder: msgspec.json.Decoder[_T], text: bytes) -> Steps[_T | None]:
@@ -502,13 +521,21 @@ def _texts_are_sound(level: list[Node], limits: Limits | None, *, is_shallow: bo
             _metas.decode(b"[" + b",".join(metas) + b"]")
         if content_refs:
             _content_refs.decode(b"[" + b",".join(content_refs) + b"]")
-        for text in affordances:
-            actions = [affordance.action for affordance in _affordances.decode(text) or ()]
-            if len(set(actions)) != len(actions):
-                return False
     except msgspec.DecodeError:
         return False
-    return True
+    return all(map(_affordances_are_sound, distinct))
+
+
+def _affordances_are_sound(text: bytes) -> bool:
+    try:
+        actions = [affordance.action for affordance in _affordances.decode(text) or ()]
+    except msgspec.DecodeError:
+        return False
+    return len(set(actions)) == len(actions)
+
+
+# Items that come one by one tend to have the same actions, byte for byte.
+_are_known_to_be_sound: Final = lru_cache(maxsize=256)(_affordances_are_sound)
 
 
 def _sizes_are_sound(texts: list[Raw], limits: Limits, *, is_shallow: bool) -> bool:

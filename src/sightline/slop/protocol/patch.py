@@ -279,7 +279,7 @@ def _check_levels(node: Node, above: int, limits: Limits) -> None:
         above += 1
         if above > levels:
             raise _Refused(f"a tree must not have more than {levels} levels")
-        row = [child for parent in row for child in parent.children]
+        row = [child for parent in row if parent.child_list for child in parent.child_list]
 
 
 def _value(op: Op) -> Raw:

@@ -199,11 +199,16 @@ class Siblings(_Nodes):
         longer = list(self.chunks[at].nodes)
         longer.insert(offset, node)
         nodes = tuple(longer)
-        halves = (nodes,) if len(nodes) <= 2 * CHUNK else (nodes[:CHUNK], nodes[CHUNK:])
-        result = self._with_chunks(at, tuple(map(Chunk, halves)), 1)
-        if result._hints is not None and len(result._hints) > 2 * len(result):
-            result._hints = None  # it knows more ids that have gone than ids that are here
-        result._hint(node.id, SiblingPosition(at, offset))
+        if len(nodes) <= 2 * CHUNK:
+            result = self._with_chunks(at, (Chunk(nodes),), 1)
+        else:
+            result = self._with_chunks(at, (Chunk(nodes[:CHUNK]), Chunk(nodes[CHUNK:])), 1)
+        hints = result._hints
+        if hints is not None:
+            if len(hints) > 2 * result._length:
+                result._hints = None  # it knows more ids that have gone than ids that are here
+            else:
+                hints[node.id] = at * _STRIDE + offset
         return result
 
     def removed(self, position: SiblingPosition) -> Siblings:
