@@ -93,7 +93,10 @@ class _Line:
                 if not self._now.put(message):
                     self._kept = [(message,)]
                     break
-                self.has_room()
+                if self._room is not None:
+                    self._room.set()
+                if not connection.has_output:
+                    return
         if self._kept or connection.has_output:
             self.writer = asyncio.create_task(self._write())
 

@@ -5,8 +5,9 @@
 *Theory of operation.* The lines of a run of siblings, and the blocks that they and all
 below them make, follow from the run and its level alone. They are kept with the run and go
 with it. A later tree shares its runs with the one before, all but those on the way to what
-changed; in these, a node that stood in the tree before has its line already. So one change
-writes the nodes on its way, and joins the texts of the runs on its way.
+changed; in these, a node that stood in the tree before has its line already, and so has one
+of which only what is below it changed. So one change writes the node that changed, and joins
+the texts of the runs on its way.
 
 What was joined is never joined again: a text stands once in its line and once in a block,
 however deep it is, and the blocks of a tree are few.
