@@ -1,7 +1,7 @@
 """A fifth set of ways to lose a prompt cache, written without having read what names them.
 
 Written on 2026-11-16, after what the first four such sets showed had been repaired, by somebody
-who had not read the classifier; to be scored once. Their author knew what users are told
+who had not read the classifier, and scored once. Their author knew what users are told
 (`docs/gateway.md`), the names of the causes, the sessions and about half of the faults of
 `benchmarks.faults`, notes on what agents send and vendors keep, and the last lines of the fourth
 set (its vendor's and harmless kinds); neither the code that is scored, nor its tests, nor the

@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks import (
     blind_faults,
     blind_faults_again,
+    blind_faults_fifth,
     blind_faults_fourth,
     blind_faults_third,
 )
@@ -100,5 +101,6 @@ if __name__ == "__main__":
         "blind again": blind_score(1, 30, again.BLIND, again.HARMLESS),
         "blind third": blind_score(1, 30, third.BLIND, third.HARMLESS),
         "blind fourth": blind_score(1, 30, fourth.BLIND, fourth.HARMLESS),
+        "blind fifth": blind_score(1, 30, blind_faults_fifth.BLIND, blind_faults_fifth.HARMLESS),
     }
     print(json.dumps(scores, indent=2))

@@ -15,6 +15,7 @@ from benchmarks.gateway import judge
 from benchmarks import (
     blind_faults,
     blind_faults_again,
+    blind_faults_fifth,
     blind_faults_fourth,
     blind_faults_third,
 )
@@ -28,6 +29,7 @@ def test_causes_and_places_of_seeded_faults_are_named() -> None:
         *cases(random.Random(4), 6, FAULTS),
         *cases(random.Random(4), 2, blind_faults.BLIND),
         *cases(random.Random(4), 1, blind_faults_again.BLIND),
+        *cases(random.Random(4), 1, blind_faults_fifth.BLIND),
     ]
     wrong = Counter[tuple[str, str]]()
     misplaced = 0
@@ -61,6 +63,7 @@ def test_nothing_is_found_where_nothing_happened() -> None:
         *cases(random.Random(5), 2, blind_faults.HARMLESS),
         *cases(random.Random(5), 1, blind_faults_again.HARMLESS),
         *cases(random.Random(5), 1, blind_faults_third.HARMLESS + blind_faults_fourth.HARMLESS),
+        *cases(random.Random(5), 1, blind_faults_fifth.HARMLESS),
     ]
     assert [loss for case in tried if (loss := judge(case)) is not None] == []
 
