@@ -93,10 +93,7 @@ class _Line:
                 if not self._now.put(message):
                     self._kept = [(message,)]
                     break
-                if self._room is not None:
-                    self._room.set()
-                if not connection.has_output:
-                    return
+                self.has_room()
         if self._kept or connection.has_output:
             self.writer = asyncio.create_task(self._write())
 

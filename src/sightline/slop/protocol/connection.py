@@ -300,8 +300,7 @@ class Connection:
         # A reader that is not behind gets a patch of any size: a snapshot would be larger.
         if not self._outbox.has_room(ops):
             return False
-        self._outbox.add(subscription.patch_head(version), ops, subscription)
-        self._provider.ready.add(self)
+        self._queue(subscription.patch_head(version), ops, subscription)
         return True
 
     def go_stale(self, subscription: Subscription) -> None:

@@ -91,18 +91,9 @@ class Outbox:
 
     def take_short(self, max_bytes: int) -> bytes | None:
         """Take the first message in one piece, if there is one and it has no more bytes."""
-        queue = self._queue
-        if not queue:
+        if not self._queue or len(self._queue[0]) + len(self._queue[1].data) >= max_bytes:
             return None
-        head, body = queue[0], queue[1]
-        size = len(head) + len(body.data)
-        if size >= max_bytes:
-            return None
-        # Not by `_popped`: every reader of a change comes by here.
-        for _ in range(3):
-            queue.popleft()
-        body.holders -= 1
-        self._size -= size
+        head, body, _ = self._popped()
         return head if body is _NOTHING else b"%b%b}" % (head, body.data)
 
     def drop(self, owner: Hashable) -> None:

@@ -213,18 +213,18 @@ class ViewGroup:
                     subscription.lose_root()
             return
         change: ViewChange | None = None
-        forms = {subscription.takes_fields for subscription in self.subscriptions}
         if before is None:
             self.showing = self.audience.provider.showing(source, self.view)
         elif source is before.source:
             return
         else:
-            self.showing, change = steps.step(before, source, fields=True in forms)
+            fields = any(each.takes_fields for each in self.subscriptions)
+            self.showing, change = steps.step(before, source, fields=fields)
         if change is not None and change.is_empty:
             return
-        bodies = {form: None if change is None else change.body(fields=form) for form in forms}
         for subscription in self.subscriptions:
-            subscription.change(version, bodies[subscription.takes_fields])
+            fields = subscription.takes_fields
+            subscription.change(version, None if change is None else change.body(fields=fields))
 
     @property
     def served(self) -> View | None:

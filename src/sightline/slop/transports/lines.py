@@ -8,7 +8,6 @@ can refuse the message and go on with the next.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import Iterable, Sequence
 from io import BytesIO
@@ -80,9 +79,6 @@ class LineLink:
         self._inbox: deque[bytes] = deque()
         self._in_line = False
         self._transport = writer.transport
-        # What is sent at once goes to the socket itself, past the transport's own checks.
-        sock = self._transport.get_extra_info("socket")
-        self._handle: int | None = None if sock is None else sock.fileno()
         self._transport.set_write_buffer_limits(high=WRITE_BYTES)
 
     async def receive(self) -> bytes | None:
@@ -114,16 +110,7 @@ class LineLink:
         transport = self._transport
         if self._in_line or transport.is_closing() or transport.get_write_buffer_size():
             return False
-        line = message + b"\n"
-        if self._handle is not None:
-            try:
-                line = line[os.write(self._handle, line) :]
-            except BlockingIOError:
-                pass
-            except OSError:
-                return False
-        if line:
-            transport.write(line)
+        transport.write(message + b"\n")
         return True
 
     async def _write(self, pieces: Iterable[bytes | memoryview]) -> None:
