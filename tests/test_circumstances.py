@@ -28,10 +28,11 @@ def nested(where: Path, *arguments: str, before: str = "pass") -> subprocess.Com
 def test_an_ignored_interrupt_a_narrow_mask_and_a_foreign_locale_change_nothing(
     tmp_path: Path,
 ) -> None:
+    # The child sleeps again and again: a signal just before a sleep begins is seen behind it.
     (tmp_path / "test_it.py").write_text(
         "import os, signal, subprocess, sys\n"
         "def test_it(tmp_path):\n"
-        "    code = 'import time; print(1, flush=True); time.sleep(600)'\n"
+        "    code = 'import time; print(1, flush=True)\\\\nwhile True: time.sleep(0.1)'\n"
         "    child = subprocess.Popen([sys.executable, '-c', code], stdout=subprocess.PIPE,\n"
         "                             stderr=subprocess.DEVNULL)\n"
         "    with child:\n"

@@ -267,7 +267,7 @@ class AgentRecords:
         what is returned says so.
         """
         words = text.casefold().split()
-        places = (
+        turns = (
             (session.id, turn)
             for session in self._ledger.sessions.recent()
             if session.is_foreign
@@ -281,13 +281,13 @@ class AgentRecords:
                 "session": session,
                 "turn": turn,
             }
-            for session, turn in islice(places, MOST_ASKED)
+            for session, turn in islice(turns, MOST_ASKED)
             for message in self._conversation(session, turn)
             for at, part in enumerate(message["parts"])
             if words and all(word in part["text"].casefold() for word in words)
         ]
         cut = f"Of other agents' requests, the newest {MOST_ASKED} were looked through."
-        return found, "" if next(places, None) is None else cut
+        return found, "" if next(turns, None) is None else cut
 
     def what_if(self, session: int, turn: int, body: bytes) -> dict[str, Any]:
         """Say what a request would weigh and share if it and those before it were otherwise.

@@ -427,9 +427,9 @@ class _Guard:
 
         async def sealed(message: Any) -> None:
             if message["type"] == "http.response.start":
-                said = {name for name, _ in message["headers"]}
+                present = {name for name, _ in message["headers"]}
                 lines = ((k.lower().encode(), v.encode()) for k, v in extra.items())
-                more = [(name, value) for name, value in lines if name not in said]
+                more = [(name, value) for name, value in lines if name not in present]
                 message = {**message, "headers": [*message["headers"], *more]}
             await send(message)
 
