@@ -32,7 +32,7 @@ def test_an_ignored_interrupt_a_narrow_mask_and_a_foreign_locale_change_nothing(
     (tmp_path / "test_it.py").write_text(
         "import os, signal, subprocess, sys\n"
         "def test_it(tmp_path):\n"
-        "    code = 'import time; print(1, flush=True)\\\\nwhile True: time.sleep(0.1)'\n"
+        "    code = 'import time; print(1, flush=True)\\nwhile True: time.sleep(0.1)'\n"
         "    child = subprocess.Popen([sys.executable, '-c', code], stdout=subprocess.PIPE,\n"
         "                             stderr=subprocess.DEVNULL)\n"
         "    with child:\n"
