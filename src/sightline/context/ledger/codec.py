@@ -156,8 +156,10 @@ def size_of(row: tuple[Any, ...], entry: Entry) -> int:
 
 def tool_call_id_of(message: Message) -> str | None:
     """Name the call that a tool's message answers, if it answers exactly one."""
+    if message.role != "tool":
+        return None
     results = message.tool_results
-    return results[0].call_id if message.role == "tool" and len(results) == 1 else None
+    return results[0].call_id if len(results) == 1 else None
 
 
 def _shown(part: Part) -> str | None:

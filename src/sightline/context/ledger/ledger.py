@@ -164,7 +164,7 @@ class Ledger:
         if not messages:
             raise InvalidInput("there is nothing to append")
         drafts = [self._checked(item) for item in messages]
-        strategy = _known(self._gate.line(strategy, "a strategy"))
+        strategy = _known(self._gate, strategy)
         if key is not None:
             key = self._gate.line(key, "an append key")
         attachments = self._store.attachments
@@ -382,10 +382,11 @@ class Ledger:
 
 
 @lru_cache(maxsize=64)
-def _known(strategy: str) -> str:
-    """Return a strategy's name; raise InvalidInput for what is almost a name of ours."""
+def _known(gate: Gate, strategy: str) -> str:
+    """Pass a strategy's name; raise InvalidInput for what is almost a name of ours."""
     from sightline.context.dialects import STRATEGIES
 
+    strategy = gate.line(strategy, "a strategy")
     close = get_close_matches(strategy, STRATEGIES, n=1, cutoff=0.8)
     if close and strategy not in STRATEGIES:
         raise InvalidInput(f"there is no strategy {strategy!r}; did you mean {close[0]!r}?")

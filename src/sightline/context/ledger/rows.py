@@ -11,6 +11,7 @@ the session knows. A test runs both rules against every module of this room.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Protocol, TypeAlias
 
 from sightline.context.ledger.seal import Value
@@ -18,7 +19,7 @@ from sightline.errors import NotFound
 
 __all__ = [
     "NO_LIMIT", "Row", "RowReader", "RowWriter", "Statement", "Values", "find_session", "first",
-    "marks", "the_session",
+    "marks", "rewriting", "rewritten", "the_session",
 ]  # fmt: skip
 
 # One row by column name. The engine decides the types; its tables hold it to them.
@@ -83,6 +84,9 @@ class RowWriter(RowReader, Protocol):
     def update(self, table: str, changes: str, where: str, values: Values) -> None:
         """Change the rows that a condition names: `update(t, "a = ?", "id = ?", (a, id))`."""
 
+    def rewrite(self, table: str, row: Mapping[str, Value]) -> None:
+        """Store a row as it is now, in place of the one with its id."""
+
     def delete(self, table: str, where: str, values: Values) -> None:
         """Delete the rows that a condition names."""
 
@@ -106,6 +110,17 @@ def first(db: RowReader, sql: str, values: Values = ()) -> Any:
     """Read the first value of the first row; None if there is no row."""
     rows = db.fetch(sql, values)
     return rows[0][0] if rows else None
+
+
+@lru_cache(maxsize=64)
+def rewriting(names: tuple[str, ...]) -> str:
+    """Write what changes in a row that is rewritten: all but its id."""
+    return ", ".join(f"{name} = ?" for name in names if name != "id")
+
+
+def rewritten(row: Mapping[str, Value]) -> list[Value]:
+    """List the values for `rewriting(names)` and `id = ?`."""
+    return [*(value for name, value in row.items() if name != "id"), row["id"]]
 
 
 def marks(values: Sequence[object]) -> str:

@@ -85,9 +85,7 @@ class Transaction:
     def update(self, table: str, row: Mapping[str, Value]) -> bytes:
         """Seal a changed row anew and store it by its id; return the new digest."""
         digest = seal(table, row)
-        fresh = {name: row[name] for name in row if name not in ("id", "digest")}
-        changes = ", ".join(f"{name} = ?" for name in (*fresh, "digest"))
-        self.db.update(table, changes, "id = ?", (*fresh.values(), digest, row["id"]))
+        self.db.rewrite(table, {**row, "digest": digest})
         return digest
 
     def abandon(self) -> None:
@@ -99,8 +97,9 @@ class Transaction:
     def finish(self) -> None:
         """Store the sessions that changed, and move the sum over all of them."""
         for session, stored in self._sessions.values():
-            if seal("sessions", session) != stored:
-                self.db.move_total(add=self.update("sessions", session), take=stored)
+            if (digest := seal("sessions", session)) != stored:
+                self.db.rewrite("sessions", {**session, "digest": digest})
+                self.db.move_total(add=digest, take=stored)
 
     def _insert(self, table: str, row: Mapping[str, Value]) -> Row:
         """Store a sealed row; give it the next id first, for the digest covers it."""

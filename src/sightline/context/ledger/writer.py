@@ -114,7 +114,7 @@ class Writer:
         self._kept = 0
         keep = self._keep if self._tx.attachments.is_open else None
         content, parts = to_columns(message, keep)
-        size = self._bounded(len(content.encode()) + len((parts or "").encode()) + self._kept)
+        size = self._bounded(_bytes(content) + _bytes(parts or "") + self._kept)
         number = self._tx.db.next_id("messages")
         sealed: tuple[Value, ...] = (
             number,
@@ -199,6 +199,10 @@ def chain_of(before: bytes, group: Row) -> bytes:
 
 
 _fixed: Final = itemgetter(*CHAINED)
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def _status(outcome: Outcome, *, live: bool) -> Status:

@@ -149,6 +149,9 @@ class Gate(msgspec.Struct, frozen=True):
     def message(self, message: Message) -> Message:
         """Check a message, and take tails and keys out of it."""
         check_message(message)
+        if len(message.parts) == 1 and type(part := message.parts[0]) is Text and not part.raw:
+            clean = self._rule(part.text, "")
+            return message if clean == part.text else Message.of(message.role, clean)
         return _map_message(
             message, self._rule, lambda value: _map_json(value, self._rule), self._raw
         )
@@ -297,7 +300,8 @@ def check_message(message: Message, where: str = "message") -> None:
                 if type(value.strategy) is not str:
                     raise NotStorable(f"{location} ({field}): its strategy is no string")
                 value = {"strategy": value.strategy, "data": value.data}
-            check_json(value, f"{location} ({field})")
+            if type(value) is not str or not value.isascii() or "\x00" in value:
+                check_json(value, f"{location} ({field})")
 
 
 def _map_json(value: Any, rule: Rule) -> Any:

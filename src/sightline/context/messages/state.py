@@ -169,7 +169,7 @@ def _shortened(text: str) -> str:
 
 def _blocks(text: str) -> list[tuple[int, int]]:
     """Locate the state blocks as (start, end), in order; no fence is open at either."""
-    if not _HEADING_LINE.search(text):
+    if "###" not in text or not _HEADING_LINE.search(text):
         return []
     found: list[tuple[int, int]] = []
     start: int | None = None

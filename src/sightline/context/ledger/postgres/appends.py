@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Final
 
 import psycopg
@@ -71,6 +72,7 @@ _MESSAGES: Final = {
     "parsing_strategy": TEXT, "tool_call_id": TEXTS, "tokens": BIGINTS, "tokens_basis": TEXTS,
     "created_at": TEXT, "digest": BYTEAS,
 }  # fmt: skip
+_ending, _grouped, _message = itemgetter(*_SESSION), itemgetter(*_GROUP), itemgetter(*_MESSAGES)
 CALL: Final = FunctionCall(
     "sightline.append",
     (TEXT, BIGINT, BYTEA, BIGINT, TEXT, *_SESSION.values(), BOOLEAN, *_GROUP.values(),
@@ -108,7 +110,7 @@ class AppendWriter(PostgresWriter):
         self._session: Row = {}  # as it will be
         self._groups: list[Row] = []  # begun here
         self._grown: Row | None = None  # the last one before, if it was added to
-        self._messages: list[Row] = []
+        self._messages: list[Mapping[str, Value]] = []
         self._left: dict[tuple[str, Value], Row] = {}  # by groups that were begun or added to
         self._rest: list[Statement] = []
 
@@ -165,7 +167,7 @@ class AppendWriter(PostgresWriter):
         if table == "groups":
             self._groups.append(dict(row))
         elif table == "messages":
-            self._messages.append(dict(row))
+            self._messages.append(row)
         else:
             self._is_plain = False
             if table == "session_state":
@@ -174,25 +176,22 @@ class AppendWriter(PostgresWriter):
                 self._rest.append((insertion(table, tuple(row)), tuple(row.values())))
 
     def update(self, table: str, changes: str, where: str, values: Values) -> None:
-        if table not in ("sessions", "groups") or where != "id = ?":
-            self._is_plain = False
-            self._rest.append((f"UPDATE {table} SET {changes} WHERE {where}", values))
-            return
-        names = [change.partition(" ")[0] for change in changes.split(", ")]
-        row = {**dict(zip(names, values, strict=False)), "id": values[-1]}
+        self._is_plain = False
+        self._rest.append((f"UPDATE {table} SET {changes} WHERE {where}", values))
+
+    def rewrite(self, table: str, row: Mapping[str, Value]) -> None:
         if table == "sessions":
             self._fence(int(row["id"] or 0))
-            self._session = row
+            self._session = dict(row)
             return
-        for group in self._groups:
+        for number, group in enumerate(self._groups):
             if group["id"] == row["id"]:
-                group.update(row)
+                self._groups[number] = dict(row)
                 return
-        if self._tip is None or self._tip.group.get("id") != row["id"]:  # one that was undone
-            super().update(table, changes, where, values)
-            self._is_plain = False
-        else:
-            self._grown = row
+        if table == "groups" and self._tip and self._tip.group.get("id") == row["id"]:
+            self._grown = dict(row)
+        else:  # one that was undone
+            super().rewrite(table, row)
 
     def delete(self, table: str, where: str, values: Values) -> None:
         if table == "open_replies":
@@ -232,12 +231,13 @@ class AppendWriter(PostgresWriter):
         values: list[Any] = [
             self._tenant, session["id"], tip.session["digest"],
             self._known.epochs.get(session["id"]), self._key,
-            *(session[name] for name in _SESSION), bool(self._groups),
-            *(group[name] for name in _GROUP),
+            *_ending(session), bool(self._groups), *_grouped(group),
         ]  # fmt: skip
-        for name, kind in _MESSAGES.items():
-            column = [message[name] for message in self._messages]
-            values.append(column[0] if kind == TEXT else column)
+        columns = zip(*map(_message, self._messages), strict=True)
+        values += [
+            column[0] if kind == TEXT else column
+            for kind, column in zip(_MESSAGES.values(), columns, strict=True)
+        ]
         return values
 
     def _send(self, tip: Tip) -> None:

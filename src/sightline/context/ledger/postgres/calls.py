@@ -7,7 +7,7 @@ all else that the client does for an append or a short question.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from struct import Struct
@@ -44,7 +44,6 @@ BYTEAS, TEXTS, BIGINTS = 1001, 1009, 1016
 _MOST_NAMES: Final = 256
 # PostgreSQL, error codes: no statement of that name, or one that has other columns by now.
 _UNKNOWN_BY_NAME: Final = ("26000", "0A000")
-_MEMBERS: Final = {BYTEAS: BYTEA, TEXTS: TEXT, BIGINTS: BIGINT}
 _AS_WORDS: Final = (BOOLEAN, BIGINT)  # the others are bytes to the protocol, too
 TRUE: Final = b"\1"  # boolsend
 _DONE: Final = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
@@ -52,7 +51,7 @@ _DONE: Final = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 # then of each its length and itself.
 _HEAD: Final = Struct("!iiiii").pack
 _LENGTH: Final = Struct("!i").pack
-_NUMBER: Final = Struct("!iq").pack
+_NUMBER: Final = Struct("!q").pack
 _NULL: Final = b"\xff\xff\xff\xff"
 
 
@@ -211,33 +210,50 @@ class FunctionCall:
         self._sent = self.sql.encode()
         self._types = types
         self._formats = [pq.Format(kind not in _AS_WORDS) for kind in types]
+        self._writers = [_WRITERS[kind] for kind in types]
 
     def bound(self, values: Sequence[Any]) -> BoundStatement:
         """Write the call."""
-        written = [_written(value, kind) for value, kind in zip(values, self._types, strict=True)]
+        written = [
+            None if value is None else write(value)
+            for value, write in zip(values, self._writers, strict=True)
+        ]
         return BoundStatement(self._sent, written, self._types, self._formats)
 
 
-def _written(value: Any, kind: int) -> bytes | None:
-    if value is None:
-        return None
-    if kind in _MEMBERS:
-        return _array(value, _MEMBERS[kind])
-    return str(value).encode() if kind in _AS_WORDS else _bytes(value)
+def _word(value: int) -> bytes:
+    return b"%d" % value
 
 
-def _array(values: Sequence[Any], kind: int) -> bytes:
-    pieces = [_HEAD(1, None in values, kind, len(values), 1)]
+def _itself(value: bytes) -> bytes:
+    return value
+
+
+def _numbers(values: Sequence[int | None]) -> bytes:
+    return _array(BIGINT, [None if value is None else _NUMBER(value) for value in values])
+
+
+def _texts(values: Sequence[str | None]) -> bytes:
+    return _array(TEXT, [None if value is None else value.encode() for value in values])
+
+
+def _digests(values: Sequence[bytes | None]) -> bytes:
+    return _array(BYTEA, values)
+
+
+def _array(kind: int, values: Sequence[bytes | None]) -> bytes:
+    pieces = [_head(kind, len(values), null=None in values)]
     for value in values:
-        if value is None:
-            pieces.append(_NULL)
-        elif kind == BIGINT:
-            pieces.append(_NUMBER(8, value))
-        else:
-            data = _bytes(value)
-            pieces += (_LENGTH(len(data)), data)
+        pieces += (_NULL,) if value is None else (_LENGTH(len(value)), value)
     return b"".join(pieces)
 
 
-def _bytes(value: str | bytes) -> bytes:
-    return value.encode() if isinstance(value, str) else value
+@lru_cache(maxsize=256)
+def _head(kind: int, count: int, *, null: bool = False) -> bytes:
+    return _HEAD(1, null, kind, count, 1)
+
+
+_WRITERS: Final[Mapping[int, Callable[[Any], bytes]]] = {
+    BOOLEAN: _word, BIGINT: _word, TEXT: str.encode, BYTEA: _itself,
+    BIGINTS: _numbers, TEXTS: _texts, BYTEAS: _digests,
+}  # fmt: skip

@@ -19,7 +19,7 @@ from psycopg import generators, pq
 
 from sightline.context.ledger.postgres.calls import LedgerConnection, ServerAnswer, bound
 from sightline.context.ledger.postgres.steps import KEYS, NUMBERED
-from sightline.context.ledger.rows import Row, Statement, Values, marks
+from sightline.context.ledger.rows import Row, Statement, Values, marks, rewriting, rewritten
 from sightline.context.ledger.seal import ZERO, Value
 from sightline.errors import SessionBusy
 
@@ -277,6 +277,9 @@ class PostgresWriter(PostgresReader):
             row = {**tip.session, **dict(zip(names, values, strict=False))}
             self._tips[row["id"]] = tip._replace(session=row)
         self._change(f"UPDATE {table} SET {changes} WHERE {where}", values)
+
+    def rewrite(self, table: str, row: Mapping[str, Value]) -> None:
+        self.update(table, rewriting(tuple(row)), "id = ?", rewritten(row))
 
     def delete(self, table: str, where: str, values: Values) -> None:
         if table == "sessions":

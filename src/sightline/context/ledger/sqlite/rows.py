@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import apsw
 
-from sightline.context.ledger.rows import Row, Statement, Values, marks
+from sightline.context.ledger.rows import Row, Statement, Values, marks, rewriting, rewritten
 from sightline.context.ledger.seal import ZERO, Value, tally_move
 from sightline.context.ledger.transaction import seal
 
@@ -109,6 +109,9 @@ class SqliteWriter(SqliteReader):
 
     def update(self, table: str, changes: str, where: str, values: Values) -> None:
         self._connection.execute(f"UPDATE {table} SET {changes} WHERE {where}", values)
+
+    def rewrite(self, table: str, row: Mapping[str, Value]) -> None:
+        self.update(table, rewriting(tuple(row)), "id = ?", rewritten(row))
 
     def delete(self, table: str, where: str, values: Values) -> None:
         self._connection.execute(f"DELETE FROM {table} WHERE {where}", values)
