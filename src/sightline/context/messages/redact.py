@@ -123,13 +123,28 @@ _COMPILED: Final = [
     (kind, words, lazy_pattern(pattern)) for kind, (words, pattern) in _SHAPES.items()
 ]
 _SIGNS: Final = "-_:=."  # most texts have few of them, and most words have one
+# Signs of which a shape has at least one, besides those of its words.
+_NEEDED: Final = {
+    "slack-token": "-", "jwt": ".", "authorization": ":=", "connection-password": "=",
+    "assigned-secret": ":=",
+}  # fmt: skip
 
 
-@lru_cache(maxsize=32)
-def _possible(signs: str) -> list[tuple[str, tuple[str, ...], re.Pattern[str]]]:
-    """List the shapes that a text may have of which these signs are all that it has."""
+@lru_cache(maxsize=64)
+def _possible(signs: str, *, capitals: bool) -> list[tuple[str, tuple[str, ...], re.Pattern[str]]]:
+    """List the shapes that a text may have whose signs are these, with capital letters or none."""
     missing = set(_SIGNS) - set(signs)
-    return [shape for shape in _COMPILED if any(missing.isdisjoint(word) for word in shape[1])]
+    found = []
+    for kind, words, pattern in _COMPILED:
+        there = tuple(
+            word
+            for word in words
+            if missing.isdisjoint(word) and (capitals or kind in _ANY_CASE or word == word.lower())
+        )
+        needed = _NEEDED.get(kind, "")
+        if there and (not needed or not missing.issuperset(needed)):
+            found.append((kind, there, pattern))
+    return found
 
 
 # Shorter ones are words that occur anyway.
@@ -161,7 +176,8 @@ def redact(text: str) -> str:
         if secret in text:
             text = text.replace(secret, _MARK)
     lowered = text.lower()
-    for kind, words, pattern in _possible("".join([sign for sign in _SIGNS if sign in text])):
+    signs = "".join([sign for sign in _SIGNS if sign in text])
+    for kind, words, pattern in _possible(signs, capitals=lowered != text):
         haystack = lowered if kind in _ANY_CASE else text
         for word in words:
             if word in haystack:
