@@ -19,6 +19,7 @@ from sightline.context.ledger import Ledger, StoredUsage
 from sightline.context.ledger.address import address_of
 from sightline.context.ledger.history import HistoryReader
 from sightline.context.ledger.owner import Owner, hold_on
+from sightline.context.ledger.postgres.appends import CALL
 from sightline.context.ledger.postgres.calls import (
     BIGINT,
     BIGINTS,
@@ -375,16 +376,32 @@ def test_a_statement_is_sent_by_its_name_and_whole_where_the_server_knows_anothe
         assert ledger.verify().findings == ()
 
 
+def test_an_append_whose_call_another_server_does_not_know_is_stored_once(url: str) -> None:
+    with Ledger(url) as ledger, Ledger(url) as other:
+        session = ledger.sessions.create("s").id
+        for number in range(4):
+            for each in (ledger, other):
+                each.append(session, [Message("user", "x")], key=f"{each is other}-{number}")
+        store = ledger._store
+        assert isinstance(store, PostgresStore)
+        connection = store._connected()
+        name = connection._names[CALL.sql.encode()]
+        connection.execute(b"DEALLOCATE " + name)
+        ledger.append(session, [Message("user", "x")], key="last")
+        assert len(ledger.window(session)) == 9
+        assert ledger.verify().findings == ()
+
+
 def questions(patch: pytest.MonkeyPatch) -> list[object]:
     """A list that grows by one with every round trip in which something is asked or stored."""
     made: list[object] = []
-    exchange = LedgerConnection.exchange
+    exchange = LedgerConnection._exchange
 
     def counted(*given: Any, **named: Any) -> Any:
         made.append(given)
         return exchange(*given, **named)
 
-    patch.setattr(LedgerConnection, "exchange", counted)
+    patch.setattr(LedgerConnection, "_exchange", counted)
     return made
 
 

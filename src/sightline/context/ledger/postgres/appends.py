@@ -55,7 +55,8 @@ _WARY: Final = 16  # appends that ask first, after one that found the session ch
 _AHEAD: Final = 32  # times as many numbers for who goes on and on
 _THERE: Final = (
     "SELECT EXISTS (SELECT 1 FROM messages WHERE session_id = ? AND append_key = ?), "
-    "EXISTS (SELECT 1 FROM undone WHERE session_id = ?)"
+    "EXISTS (SELECT 1 FROM undone WHERE session_id = ?), "
+    + ", ".join(f"ARRAY({reserving(table)})" for table in RESERVED)
 )
 _SESSION: Final = {
     "updated_at": TEXT, "activity": BIGINT, "next_seq": BIGINT, "next_group": BIGINT,
@@ -122,16 +123,16 @@ class AppendWriter(PostgresWriter):
             self._tip = tip
             return [dict(tip.session)]
         self._known.numbers.clear()
-        session, groups, there, *numbers = self._ask_all(
+        self._connection.expect(CALL.unbound)
+        session, groups, there = self._ask_all(
             (LOCK, (session_id,)),
             (LAST_GROUPS, (session_id,)),
             (_THERE, (session_id, self._key, session_id)),
-            *((reserving(table), ()) for table in RESERVED),
         )
         rows = self._locked(session)
-        for table, answer in zip(RESERVED, numbers, strict=True):
-            self._known.numbers[table] = deque(number for (number,) in answer.rows())
-        [(self._is_stored, self._undone)] = there.rows()
+        [(self._is_stored, self._undone, *numbers)] = there.rows()
+        for table, given in zip(RESERVED, numbers, strict=True):
+            self._known.numbers[table] = deque(given)
         last = last_group(named(groups))
         if rows:
             self._tip = Tip(dict(rows[0]), *(last or ({}, ZERO)))
@@ -217,10 +218,14 @@ class AppendWriter(PostgresWriter):
 
     def _call(self, tip: Tip) -> None:
         """Store it by one call: a transaction of its own, or the end of the one that read first."""
-        calls = [CALL.bound(self._values(tip))]
-        if not self._ahead:
-            calls.append(bound("COMMIT", ()))
-        done = self._connection.exchange(calls, begins=self._ahead)
+        call = CALL.bound(self._values(tip))
+        done = (
+            self._connection.exchange([call], begins=True)
+            if self._ahead
+            else self._connection.end([call, bound("COMMIT", ())])
+        )
+        if done is None:
+            raise OutOfDate
         if done[0].value != TRUE:
             self._known.contended[self._session["id"]] = _WARY
             raise OutOfDate

@@ -92,14 +92,36 @@ class ServerAnswer:
 class LedgerConnection(psycopg.Connection[Any]):
     """A connection that sends statements together, and those that come again by their names.
 
-    Only what begins a transaction has a name: behind a pooler the server may know it not, or by
-    somebody else, and then it is all sent again as it is. Alike named is alike, whoever did it.
+    Only what begins or ends a transaction has a name: behind a pooler the server may know it not,
+    or by somebody else, and then it is all sent again as it is. Alike named is alike, whoever did
+    it.
     """
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self._names: dict[bytes, bytes] = {}  # of statements; empty for one that came once
+        self._expected: dict[bytes, BoundStatement] = {}
         self._is_direct = True
+
+    def expect(self, one: BoundStatement) -> None:
+        """Give a statement its name with the next transaction, which will `end` with it."""
+        if not self._names.get(one.sql):
+            self._expected[one.sql] = one
+
+    def end(self, statements: Sequence[BoundStatement]) -> list[ServerAnswer] | None:
+        """Send the last statements of a transaction; None if it has to be begun again.
+
+        One that was expected goes by its name, which the server of a pooler may not know.
+        """
+        if not self._is_direct:
+            return self._exchange(statements)
+        try:
+            return self._exchange(statements, names=self._names)
+        except psycopg.Error as error:
+            if error.sqlstate not in _UNKNOWN_BY_NAME:
+                raise
+        self._is_direct = False
+        return None
 
     def exchange(
         self, statements: Sequence[BoundStatement], *, begins: bool = False
@@ -108,6 +130,8 @@ class LedgerConnection(psycopg.Connection[Any]):
         if not begins or not self._is_direct:
             return self._exchange(statements)
         new = {one.sql: one for one in statements if self._names.get(one.sql) == b""}
+        new |= self._expected
+        self._expected = {}
         for one in statements:
             if len(self._names) < _MOST_NAMES:
                 self._names.setdefault(one.sql, b"")
@@ -211,6 +235,11 @@ class FunctionCall:
         self._types = types
         self._formats = [pq.Format(kind not in _AS_WORDS) for kind in types]
         self._writers = [_WRITERS[kind] for kind in types]
+
+    @property
+    def unbound(self) -> BoundStatement:
+        """The call without values."""
+        return BoundStatement(self._sent, (), self._types, self._formats)
 
     def bound(self, values: Sequence[Any]) -> BoundStatement:
         """Write the call."""

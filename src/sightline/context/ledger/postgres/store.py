@@ -167,7 +167,10 @@ class PostgresStore(Store):
         try:
             result = self._append(change, key, ahead=True)
         except (OutOfDate, SessionChanged):  # by what is known, which may be no longer so
-            result = self._append(change, key, ahead=False)
+            try:
+                result = self._append(change, key, ahead=False)
+            except OutOfDate:  # by the name of the call, once
+                result = self._append(change, key, ahead=False)
         self._tell()
         return result
 
