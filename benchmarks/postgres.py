@@ -193,7 +193,9 @@ def bare_calls(url: str, count: int) -> Iterator[None]:
     kept: list[Any] = []
 
     def keep(writer: AppendWriter, tip: Tip) -> None:
-        kept.append(writer._values(tip))
+        # psycopg takes a tuple for a row, a list for an array.
+        values = writer._values(tip)
+        kept.append([list(value) if isinstance(value, tuple) else value for value in values])
 
     with Ledger(url) as ledger:
         session = ledger.sessions.create("s").id
