@@ -174,9 +174,12 @@ meet_bare() {
 
 try_chat() {
     say "$1: echo '$question' | make chat"
+    began=$(date +%s)
     answer=$(echo "$question" | enter "$1" make chat) || fail "$1: make chat"
     [ -n "$answer" ] || fail "$1: make chat answered nothing"
     echo "$answer"
+    # Nobody has a package cache here, so this is what a newcomer waits and gives up of the disk.
+    say "$1: answered after $(($(date +%s) - began)) s; the environment has $(enter "$1" du -sm .venv | cut -f 1) MB"
 }
 
 try_test() {
