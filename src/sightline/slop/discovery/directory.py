@@ -41,7 +41,7 @@ from sightline.slop.transports.nats_url import NatsUrl, nats_module
 from sightline.slop.transports.owned import open_owned, open_regular
 
 if TYPE_CHECKING:
-    from sightline.slop.transports.nats_link import FoundOnBroker
+    from sightline.slop.discovery.broker import FoundOnBroker
 
 __all__ = ["Directory", "Discovery", "FoundApps", "Ignored", "announced", "standard_directories"]
 
@@ -133,10 +133,12 @@ class Discovery:
 
     async def _listen(self, address: str) -> None:
         """Keep the list of the apps on a broker up to date; the next tick shows it."""
-        nats_link, reason = nats_module("nats_link"), ""
+        from sightline.slop.discovery.broker import apps_on
+
+        reason = ""
         while True:
             try:
-                async for found in nats_link.apps_on(address):
+                async for found in apps_on(address):
                     self._on_brokers[address] = list(_on_broker(address, found))
                     reason = ""
             except SightlineError as error:

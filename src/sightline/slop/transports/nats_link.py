@@ -19,7 +19,7 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
@@ -58,23 +58,21 @@ from sightline.slop.transports.nats import (
 )
 from sightline.slop.transports.nats_url import NatsUrl
 
-__all__ = ["FoundOnBroker", "NatsLink", "apps_on", "connect_nats"]
+__all__ = ["TICK_S", "WELCOME_BYTES", "NatsLink", "connect_nats", "shared_at"]
 
-_TICK_S: Final = BEAT_S / 2
+TICK_S: Final = BEAT_S / 2
 # Ticks, not seconds: who was too busy to listen has missed nothing.
 _QUIET_TICKS: Final = 7
 _KEEP_TICKS: Final = 30
 _LIFE_TICKS: Final = 20
 _UNUSED_TICKS: Final = 4
-_FOUND_TICKS: Final = 20
 # An attempt costs next to nothing while the broker is away: all wait for one connection.
 _REST_S: Final = 0.3
 _WELCOME_S: Final = 2.0
 # What may be lost on the way is asked for again.
 _AGAIN_TICKS: Final = (2, 6, 14)
 _LINGER_TICKS: Final = 60
-_WELCOME_BYTES: Final = 64 * 1024
-_FOUND: Final = 1_000
+WELCOME_BYTES: Final = 64 * 1024
 # What one link may have unread.
 _UNREAD: Final = 4_096
 _UNREAD_BYTES: Final = 2 * CONSUMER_BYTES
@@ -404,7 +402,7 @@ class _Room:
                     await broker.say(
                         subject_of(self.app_id, "hello"), b"{}", f"{self._inbox}.hello"
                     )
-                    await asyncio.wait({self.welcomed}, timeout=_TICK_S)
+                    await asyncio.wait({self.welcomed}, timeout=TICK_S)
                 welcome = _welcomes.decode(await self.welcomed)
         except TimeoutError:
             raise TimedOut(f"{self.address}: no answer within {_WELCOME_S:g} s") from None
@@ -523,7 +521,7 @@ class _Room:
 
     def _welcome(self, payload: bytes | None) -> None:
         try:
-            message = None if payload is None else Assembler(_WELCOME_BYTES).take(payload)
+            message = None if payload is None else Assembler(WELCOME_BYTES).take(payload)
         except ValueError:
             return
         if message is None:
@@ -643,7 +641,7 @@ class _Shared:
         """Look after the rooms; let go of a broker that stays away when nobody waits for it."""
         unused = 0
         while unused < _LINGER_TICKS:
-            await asyncio.sleep(_TICK_S)
+            await asyncio.sleep(TICK_S)
             for room, entering in list(self._rooms.values()):
                 if entering.done():
                     room.tick()
@@ -656,7 +654,7 @@ _shared: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[NatsUrl, _Share
 )
 
 
-def _shared_at(url: NatsUrl) -> _Shared:
+def shared_at(url: NatsUrl) -> _Shared:
     """The connection of this event loop to a broker."""
     known = _shared.setdefault(asyncio.get_running_loop(), {})
     key = url.of_app("")
@@ -670,61 +668,4 @@ async def connect_nats(address: str, token: str | None = None) -> NatsLink:
     url = NatsUrl.read(address, token)
     if not url.app:
         raise InvalidInput(f"{url.shown}: which app? nats://HOST:PORT/APP")
-    return await _shared_at(url).link(url)
-
-
-class FoundOnBroker(msgspec.Struct, frozen=True):
-    """An app's word that it is there, not believed yet."""
-
-    id: str
-    name: str
-
-
-_found: Final = msgspec.json.Decoder(FoundOnBroker)
-
-
-async def apps_on(address: str) -> AsyncIterator[tuple[FoundOnBroker, ...]]:
-    """Give the apps that say they are on a broker, and again whenever that changes.
-
-    Raises what `connect_nats` does; a broker that goes away takes its apps along.
-    """
-    url = NatsUrl.read(address)
-    heard: dict[str, tuple[FoundOnBroker, int]] = {}
-    news = asyncio.Event()
-    shared = _shared_at(url)
-    tick, shown = 0, None
-
-    def take(_: str, __: str, payload: bytes | None) -> None:
-        try:
-            message = None if payload is None else Assembler(_WELCOME_BYTES).take(payload)
-            found = None if message is None else _found.decode(message)
-        except (ValueError, msgspec.DecodeError):
-            return
-        if found is not None and (found.id in heard or len(heard) < _FOUND):
-            heard[found.id] = (found, tick)
-            news.set()
-
-    async with shared.used():
-        broker = shared.broker
-        inbox = broker.new_inbox()
-        numbers = [await broker.hear(subject, take) for subject in ("slop.here", inbox)]
-        try:
-            await broker.say("slop.apps", b"{}", inbox)
-            while True:
-                for app_id in [
-                    app_id for app_id, (_, at) in heard.items() if at < tick - _FOUND_TICKS
-                ]:
-                    del heard[app_id]
-                now = tuple(heard[app_id][0] for app_id in sorted(heard))
-                if now != shown:
-                    shown = now
-                    yield now
-                news.clear()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_TICK_S):
-                        await news.wait()
-                        continue
-                tick += 1
-        finally:
-            for number in numbers:
-                await broker.ignore(number)
+    return await shared_at(url).link(url)
