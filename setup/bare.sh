@@ -133,7 +133,7 @@ lend() {
 
 # What the environment says about the network, as NAME=VALUE lines.
 network() {
-    env | grep -E '^(PIP_|(https?|ftp|all|no)_proxy=|(HTTPS?|FTP|ALL|NO)_PROXY=|SSL_CERT_FILE=|REQUESTS_CA_BUNDLE=)' || true
+    env | grep -E '^(PIP_|(https?|ftp|all|no)_proxy=|(HTTPS?|FTP|ALL|NO)_PROXY=|SSL_CERT_FILE=|REQUESTS_CA_BUNDLE=|NODE_EXTRA_CA_CERTS=|npm_config_)' || true
 }
 
 # WHO: have the last commit, as they would clone it.
