@@ -11,7 +11,7 @@ import inspect
 import sys
 from collections.abc import Iterator
 from types import NoneType, UnionType
-from typing import Union, get_args, get_origin
+from typing import ForwardRef, Union, get_args, get_origin
 
 import click
 
@@ -100,6 +100,8 @@ def _default(value: object) -> object:
 def _said(annotation: object) -> object:
     if annotation is inspect.Parameter.empty:
         return annotation
+    if isinstance(annotation, ForwardRef):  # as Python 3.14 has the fields of a named tuple
+        return _Text(annotation.__forward_arg__)
     if isinstance(annotation, str):
         return _Text(annotation)
     if get_origin(annotation) in {Union, UnionType}:  # which interpreters spell in two ways

@@ -294,12 +294,12 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_file_names_servers_and_variables(at_home: Path) -> None:
-    raw, far = read_mcp_file(at_home / ".mcp.json", {"HOME": "/h"}, of_user=False)
+    raw, far = read_mcp_file(at_home / ".mcp.json", {"HOME": "/no/home"}, of_user=False)
     assert raw.target.command == (sys.executable, "-S", str(SERVER))
-    assert raw.target.env == {"A": "/h"}
+    assert raw.target.env == {"A": "/no/home"}
     assert "${HOME}" in raw.definition, "who is asked sees what is in the file"
     assert far.target == McpTarget("far", url="https://far.example/mcp", headers={"X": "none"})
-    assert "/h" not in raw.target.address
+    assert "/no/home" not in raw.target.address
 
 
 @pytest.mark.parametrize(

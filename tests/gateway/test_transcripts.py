@@ -318,7 +318,7 @@ _VALUES = st.recursive(
 @pytest.mark.parametrize(
     "line",
     [
-        b'{"type":"user","sessionId":"x","message":' + b"[" * 99_999 + b"]" * 99_999 + b"}",
+        b'{"type":"user","sessionId":"x","uuid":"u","message":' + b"[" * 9**5 + b"]" * 9**5 + b"}",
         b'{"type":"user","sessionId":"x","uuid":"u","timestamp":"9999-12-31T23:59:59-23:59"}',
         b'{"type":"assistant","sessionId":"x","uuid":"u","message":{"id":"\\ud800"}}',
     ],

@@ -90,7 +90,9 @@ def encrypted(directory: Path) -> str:
         subprocess.run(["openssl", *words], cwd=directory, check=True, capture_output=True)
 
     fresh = ("req", "-newkey", "ed25519", "-nodes")
-    openssl(*fresh, "-x509", "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=throw-away")
+    # From 3.13 on, Python wants an authority to say what its key is for (RFC 5280 §4.2.1.3).
+    openssl(*fresh, "-x509", "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=throw-away",
+            "-addext", "keyUsage=critical,keyCertSign")  # fmt: skip
     openssl(*fresh, "-keyout", "key.pem", "-out", "asked", "-subj", "/CN=broker")
     (directory / "names").write_text("subjectAltName=IP:127.0.0.1")
     openssl("x509", "-req", "-in", "asked", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
