@@ -19,9 +19,11 @@ import os
 import platform
 import sys
 import tempfile
+import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,13 +68,38 @@ def attempt(claim: Claim, *, seed: int, scale: float) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="proof-") as place:
         trial = Trial(seed, scale, Path(place))
         try:
-            claim.attempt(trial)
+            with watched(trial):
+                claim.attempt(trial)
         except Exception as error:  # noqa: BLE001 - whatever it is, the claim does not hold
             trial.fail(f"{type(error).__name__}: {error}\n{traceback.format_exc()[-400:]}")
     return Outcome(
         claim.name, claim.says, trial.tried, trial.failed, seed,
         round(time.monotonic() - began, 2), trial.notes, tuple(trial.failures),
     )  # fmt: skip
+
+
+@contextmanager
+def watched(trial: Trial, each_s: float = 1.0) -> Iterator[None]:
+    """Say now and then how far a claim is, on a line of a terminal that goes; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    over, began = threading.Event(), time.monotonic()
+
+    def tell() -> None:
+        while not over.wait(each_s):
+            seconds = time.monotonic() - began
+            # To the descriptor: a claim may fork, and a stream's lock would be held for ever there.
+            os.write(2, f"\r\x1b[K  {trial.tried:,} tried, {seconds:.0f} s".encode())
+
+    telling = threading.Thread(target=tell, daemon=True)
+    telling.start()
+    try:
+        yield
+    finally:
+        over.set()
+        telling.join()
+        os.write(2, b"\r\x1b[K")
 
 
 def rounds(
