@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 from pathlib import Path
 
@@ -31,8 +33,12 @@ ROOT = DOCS.parent
 SITE = [*PAGES, *ROOT.glob("*.md"), *ROOT.glob("benchmarks/*.md"), *ROOT.glob("examples/*.md")]
 
 
+def text(page: Path) -> str:
+    return page.read_text("utf-8")
+
+
 def read(name: str) -> str:
-    return (DOCS / name).read_text("utf-8")
+    return text(DOCS / name)
 
 
 @pytest.mark.skipif(not WHOLE, reason="it waits half a minute: LAWS=whole")
@@ -70,6 +76,23 @@ async def test_the_page_of_names_does_what_it_shows(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert await Page(DOCS / "by-example.md", tmp_path).run() >= 12
+
+
+@pytest.mark.parametrize("facade", reference.FACADES)
+def test_every_public_name_is_imported_by_an_example(facade: str) -> None:
+    blocks = re.compile(r"^```python[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    code = [block for page in [*PAGES, ROOT / "README.md"] for block in blocks.findall(text(page))]
+    code += map(text, ROOT.glob("examples/**/*.py"))
+    shown = {
+        alias.name
+        for one in code
+        for node in ast.walk(ast.parse(one))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sightline")
+        for alias in node.names
+    }
+    # The errors are shown as a table, which its example prints.
+    shown |= set(re.findall(r"^(\w+) +\w+ +\d$", read("by-example.md"), re.MULTILINE))
+    assert set(importlib.import_module(facade).__all__) - shown == set()
 
 
 def test_the_site_has_every_page_once() -> None:

@@ -289,7 +289,7 @@ def test_long_work_is_told_at_a_terminal_on_a_line_that_goes_and_nowhere_else(
 def test_what_may_take_long_says_what_it_does_and_how_far_it_is_at_a_terminal_alone(
     told: list[str], args: list[str], db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(out.Progress.__init__.__kwdefaults__, "after_s", 0.0)
+    monkeypatch.setattr(out.Progress.__init__, "__kwdefaults__", {"after_s": 0.0})
     talk = tmp_path / "talk.jsonl"
     printed_here(["ledger", "export", "1", "--db", db, "--output", str(talk)], terminal=False)
 
@@ -306,7 +306,7 @@ def test_what_may_take_long_says_what_it_does_and_how_far_it_is_at_a_terminal_al
 def test_an_export_into_a_file_is_told_at_the_terminal_and_one_into_a_program_is_not(
     db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(out.Progress.__init__.__kwdefaults__, "after_s", 0.0)
+    monkeypatch.setattr(out.Progress.__init__, "__kwdefaults__", {"after_s": 0.0})
     export = ["ledger", "export", "1", "--db", db]
     target = tmp_path / "talk.jsonl"
     read, write = os.pipe()
