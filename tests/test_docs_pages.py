@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from proof.__main__ import claims
-from setup.site import loaded, lost
+from setup.site import fences, loaded, lost, unread
 
 from proof import conformance, reference
 from sightline.cli.io import MAX_BYTES
@@ -111,6 +111,17 @@ def test_what_a_page_of_the_site_loads_from_elsewhere_or_nowhere_is_found(tmp_pa
     assert list(loaded(tmp_path)) == [
         "a.html loads //fonts.example/a.css", "b.css loads https://fonts.example/b",
     ]  # fmt: skip
+
+
+def test_a_block_that_the_site_does_not_understand_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text("<p>```python file=a.py print()</p>")
+    assert list(unread(tmp_path)) == ["a.html has a block of code as text"]
+
+
+@pytest.mark.parametrize("page", SITE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_block_of_a_page_begins_as_the_site_reads_it(page: Path) -> None:
+    begins = re.findall(r"^```.*$", fences(text(page)), re.MULTILINE)
+    assert [line for line in begins if not re.fullmatch(r'```(\w+( title="[\w.]+")?)?', line)] == []
 
 
 def in_binary(size: int) -> str:
