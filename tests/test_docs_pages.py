@@ -124,6 +124,14 @@ def test_every_block_of_a_page_begins_as_the_site_reads_it(page: Path) -> None:
     assert [line for line in begins if not re.fullmatch(r'```(\w+( title="[\w.]+")?)?', line)] == []
 
 
+@pytest.mark.parametrize("page", SITE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_list_stands_apart_from_the_words_before_it_or_the_site_takes_it_for_text(
+    page: Path,
+) -> None:
+    prose = re.sub(r"^```.*?^```$", "", text(page), flags=re.MULTILINE | re.DOTALL)
+    assert re.findall(r"^(?![-#| ]).+\n- .*$", prose, re.MULTILINE) == []
+
+
 def in_binary(size: int) -> str:
     unit, name = (1024 * 1024, "MiB") if size >= 1024 * 1024 else (1024, "KiB")
     assert size % unit == 0
