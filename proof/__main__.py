@@ -50,8 +50,6 @@ MODULES = (
     "consent",
     "environment",
 )
-# A claim that hangs is a failure: it says where, and the run ends.
-CLAIM_S = 3600
 
 
 def claims() -> dict[str, Claim]:
@@ -120,7 +118,9 @@ def rounds(
         for number, claim in enumerate(chosen, 1):
             far = f"{number} of {len(chosen)}, " if sys.stderr.isatty() else ""
             print(f"{claim.name} ({far}seed {seed})", file=sys.stderr, flush=True)
-            faulthandler.dump_traceback_later(CLAIM_S, exit=True, file=sys.__stderr__ or 2)
+            # A claim that hangs says where, and the run ends.
+            longest_s, end = claim.hangs_after_s * max(1, scale), sys.__stderr__ or 2
+            faulthandler.dump_traceback_later(longest_s, exit=True, file=end)
             outcome = attempt(claim, seed=seed, scale=scale)
             faulthandler.cancel_dump_traceback_later()
             print(

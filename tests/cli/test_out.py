@@ -10,6 +10,7 @@ import logging
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -281,6 +282,7 @@ def test_long_work_is_told_at_a_terminal_on_a_line_that_goes_and_nowhere_else(
         (["messages copied", "messages of the copy verified"], ["ledger", "copy", "DB", "NEW"]),
         (["lines written"], ["ledger", "export", "1", "--db", "DB", "--output", "NEW"]),
         (["lines read"], ["ledger", "import", "TALK", "--db", "NEW"]),
+        (["sessions forgotten"], ["ledger", "prune", "--max-size", "1kB", "--yes", "--db", "COPY"]),
         (["turns read"], ["inspect", "--export", "1", "--db", "DB", "--output", "NEW"]),
         (["files read"], ["gateway", "--db", "NEW", "import", "TALK"]),
     ],
@@ -294,7 +296,8 @@ def test_what_may_take_long_says_what_it_does_and_how_far_it_is_at_a_terminal_al
     printed_here(["ledger", "export", "1", "--db", db, "--output", str(talk)], terminal=False)
 
     def words(new: str) -> list[str]:
-        named = {"DB": db, "TALK": str(talk), "NEW": str(tmp_path / new)}
+        copy = shutil.copy(db, tmp_path / f"copy of {new}")
+        named = {"DB": db, "TALK": str(talk), "NEW": str(tmp_path / new), "COPY": str(copy)}
         return [named.get(word, word) for word in args]
 
     shown = printed_here(words("first"), terminal=True)

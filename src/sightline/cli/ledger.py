@@ -453,7 +453,8 @@ def prune(db: Path | None, older_than: str | None, max_size: str | None, yes: bo
         many = "1 session" if len(chosen) == 1 else f"{len(chosen)} sessions"
         if not yes and not confirm(f"Forget {many} for good?"):
             raise click.Abort
-        forget(opened, chosen)
+        with Progress("sessions forgotten") as progress:
+            forget(opened, chosen, progress)
         opened.shrink()
         say(f"forgot {many}; {bytes_of(size)} before, {bytes_of(bytes_in(opened))} now")
 
