@@ -54,7 +54,7 @@ bench: $(DEV)              ## race the peers; writes benchmarks/REPORT.md and ev
 	@$(BIN)/python -m benchmarks; code=$$?; $(BIN)/python -m benchmarks.report && exit $$code
 
 # A whole run is what docs/proof.md tells; a smaller one leaves it and its figures as they are.
-prove: $(DEV)              ## every claim, with faults: half an hour; SEED=7 SECONDS=3600 or SCALE=0.1 for others
+prove: $(DEV)              ## every claim, with faults: two hours and more; SEED=7 SECONDS=3600 or SCALE=0.1 for others
 	@$(BIN)/python -m proof $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(if $(SCALE),--scale $(SCALE),--output proof/results.json); code=$$?; \
 		$(if $(SCALE),,$(BIN)/python -m proof.report &&) exit $$code

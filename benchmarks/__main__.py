@@ -19,6 +19,7 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,32 +40,45 @@ def main(arguments: list[str] | None = None) -> int:
         type=Path,
         help="where the figures go (default: benchmarks/results.json; nowhere if quick)",
     )
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.quick and options.output and options.output.resolve() == RESULTS.resolve():
         parser.error("a quick run is no result: give another --output")
     output = options.output or (None if options.quick else RESULTS)
     names: Sequence[str] = options.only or MODULES
-    if len(names) == 1:
+    if len(names) == 1 and (options.inside or not sys.stderr.isatty()):
         return _run(names[0], quick=options.quick, output=output)
     return _run_each(names, quick=options.quick, output=output)
 
 
 def _run_each(names: Sequence[str], *, quick: bool, output: Path | None) -> int:
-    command = [sys.executable, "-m", "benchmarks", *(["--quick"] if quick else [])]
+    command = [sys.executable, "-m", "benchmarks", "--inside", *(["--quick"] if quick else [])]
     if output is not None:
         command += ["--output", str(output.resolve())]
     began = time.monotonic()
+    before = {} if quick else results.load()
     bad = []
     for number, name in enumerate(names, 1):
-        if sys.stderr.isatty():
-            print(f"{name}: {number} of {len(names)}", file=sys.stderr, flush=True)
+        usual = f" of about {before[name].run['seconds']}" if name in before else ""
         here = Path(__file__).parent.parent
-        if subprocess.run([*command, "--only", name], cwd=here, check=False).returncode:
-            bad.append(name)
+        with subprocess.Popen([*command, "--only", name], cwd=here) as child:
+            if _waited(child, f"{name}, {number} of {len(names)}", usual):
+                bad.append(name)
     print(f"{len(names)} modules in {time.monotonic() - began:.0f} s", file=sys.stderr)
     if bad:
         print(f"a bar was missed, or it failed: {', '.join(bad)}", file=sys.stderr)
     return 1 if bad else 0
+
+
+def _waited(child: subprocess.Popen[bytes], what: str, usual: str) -> int:
+    """Wait for a module; say each second how far it is, on a line of a terminal."""
+    began = time.monotonic()
+    while sys.stderr.isatty():
+        line = f"\r\x1b[K{what}: {time.monotonic() - began:.0f} s{usual}"
+        print(line, end="", file=sys.stderr, flush=True)
+        with suppress(subprocess.TimeoutExpired):
+            return child.wait(timeout=1)
+    return child.wait()
 
 
 def _run(name: str, *, quick: bool, output: Path | None) -> int:

@@ -19,9 +19,11 @@ import os
 import platform
 import sys
 import tempfile
+import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,8 +50,6 @@ MODULES = (
     "consent",
     "environment",
 )
-# A claim that hangs is a failure: it says where, and the run ends.
-CLAIM_S = 3600
 
 
 def claims() -> dict[str, Claim]:
@@ -66,13 +66,38 @@ def attempt(claim: Claim, *, seed: int, scale: float) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="proof-") as place:
         trial = Trial(seed, scale, Path(place))
         try:
-            claim.attempt(trial)
+            with watched(trial):
+                claim.attempt(trial)
         except Exception as error:  # noqa: BLE001 - whatever it is, the claim does not hold
             trial.fail(f"{type(error).__name__}: {error}\n{traceback.format_exc()[-400:]}")
     return Outcome(
         claim.name, claim.says, trial.tried, trial.failed, seed,
         round(time.monotonic() - began, 2), trial.notes, tuple(trial.failures),
     )  # fmt: skip
+
+
+@contextmanager
+def watched(trial: Trial, each_s: float = 1.0) -> Iterator[None]:
+    """Say now and then how far a claim is, on a line of a terminal that goes; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    over, began = threading.Event(), time.monotonic()
+
+    def tell() -> None:
+        while not over.wait(each_s):
+            seconds = time.monotonic() - began
+            # To the descriptor: a claim may fork, and a stream's lock would be held for ever there.
+            os.write(2, f"\r\x1b[K  {trial.tried:,} tried, {seconds:.0f} s".encode())
+
+    telling = threading.Thread(target=tell, daemon=True)
+    telling.start()
+    try:
+        yield
+    finally:
+        over.set()
+        telling.join()
+        os.write(2, b"\r\x1b[K")
 
 
 def rounds(
@@ -93,7 +118,9 @@ def rounds(
         for number, claim in enumerate(chosen, 1):
             far = f"{number} of {len(chosen)}, " if sys.stderr.isatty() else ""
             print(f"{claim.name} ({far}seed {seed})", file=sys.stderr, flush=True)
-            faulthandler.dump_traceback_later(CLAIM_S, exit=True, file=sys.__stderr__ or 2)
+            # A claim that hangs says where, and the run ends.
+            longest_s, end = claim.hangs_after_s * max(1, scale), sys.__stderr__ or 2
+            faulthandler.dump_traceback_later(longest_s, exit=True, file=end)
             outcome = attempt(claim, seed=seed, scale=scale)
             faulthandler.cancel_dump_traceback_later()
             print(

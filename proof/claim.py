@@ -66,11 +66,15 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Something that the project says of itself, and how it is tried."""
+    """Something that the project says of itself, and how it is tried.
+
+    One that takes longer than `hangs_after_s` at its full scale hangs, which is a failure.
+    """
 
     name: str
     says: str
     attempt: Callable[[Trial], None]
+    hangs_after_s: int = 3600
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,17 @@ A test compares the page with what this writes, so that the two cannot part.
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from types import NoneType, UnionType
 from typing import ForwardRef, Union, get_args, get_origin
 
 import click
+import msgspec
 
-import sightline
 from sightline.cli.main import cli
 
 _WIDTH = 90
@@ -24,28 +26,53 @@ _HEAD = """\
 
 Written from the code by `python -m proof.reference`; a test compares the two. What the names are
 for is in the [guides](README.md); what they promise is in their docstrings, of which this shows
-the first lines.
-
-## Python
-
-`from sightline import …` gives these names and no others.
+the first lines. A name that two modules have stands in the first of them.
 """
+# Where public names are imported from: these modules and no others.
+FACADES = (
+    "sightline", "sightline.slop", "sightline.context", "sightline.agent", "sightline.config",
+    "sightline.demo", "sightline.errors", "sightline.events", "sightline.testing",
+    "sightline.adapters.openai_agents", "sightline.adapters.pydantic_ai",
+    "sightline.adapters.langchain",
+)  # fmt: skip
 
 
 def page() -> str:
     """The whole page."""
-    pieces = [_HEAD, *map(_name, sightline.__all__), "\n## Command line\n", *_commands()]
+    pieces = [_HEAD, *_names(), "\n## Command line\n", *_commands()]
     return "\n".join(pieces).rstrip() + "\n"
 
 
-def _name(name: str) -> str:
-    value = getattr(sightline, name)
+def _names() -> Iterator[str]:
+    """Every façade with its names; of those that an earlier one has, the names alone."""
+    shown: list[object] = []
+    for path in FACADES:
+        facade = importlib.import_module(path)
+        values = {name: getattr(facade, name) for name in facade.__all__}
+        known = [name for name, value in values.items() if any(value is one for one in shown)]
+        yield f"## `{path}`\n\n{_first_line(facade)}\n"
+        if known:
+            yield f"Also here, and shown above: {', '.join(f'`{name}`' for name in known)}.\n"
+        for name, value in values.items():
+            if name not in known:
+                yield _name(name, value)
+        shown += values.values()
+
+
+def _name(name: str, value: object) -> str:
+    if get_origin(value) is not None:  # a name for types
+        return f"### `{name}`\n\n`{_alias(value)}`\n"
     lines = [f"### `{name}`", "", f"`{name}{_signature(value)}`", "", _first_line(value), ""]
     if inspect.isclass(value) and not issubclass(value, BaseException):
         members = list(_members(value))
         if members:
             lines += ["| member | |", "| --- | --- |", *members, ""]
     return "\n".join(lines)
+
+
+def _alias(value: object) -> str:
+    kinds = [kind.__name__ if isinstance(kind, type) else repr(kind) for kind in get_args(value)]
+    return " | ".join(kinds)
 
 
 def _members(kind: type) -> Iterator[str]:
@@ -91,10 +118,11 @@ class _Text:
 
 
 def _default(value: object) -> object:
-    # An object has an address, which differs from run to run.
     if value is inspect.Parameter.empty:
         return value
-    return _Text("…") if repr(value).startswith("<") else value
+    # An object has an address, which differs from run to run; a value's fields stand elsewhere.
+    hidden = repr(value).startswith("<") or isinstance(value, msgspec.Struct)
+    return _Text("…") if hidden else value
 
 
 def _said(annotation: object) -> object:
@@ -108,7 +136,8 @@ def _said(annotation: object) -> object:
         return _Text(" | ".join(repr(_said(kind)) for kind in get_args(annotation)))
     if annotation is NoneType:
         return _Text("None")
-    return _Text(inspect.formatannotation(annotation).replace("typing.", ""))
+    # A class is known by its own name: where it is defined may change.
+    return _Text(re.sub(r"\b(?:[a-z]\w*\.)+(?=[A-Z])", "", inspect.formatannotation(annotation)))
 
 
 def _first_line(value: object) -> str:

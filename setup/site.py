@@ -4,8 +4,8 @@
 
 The pages lie side by side as in the repository, so that a link that leads somewhere there does so
 here. Built strictly: a link or an anchor that leads nowhere ends it. What is built in `dist/site`
-must load nothing from elsewhere (no font, no script, no picture), and link no file that is not
-there.
+must load nothing from elsewhere (no font, no script, no picture), link no file that is not there,
+and have no block of code that was taken for text.
 """
 
 from __future__ import annotations
@@ -52,6 +52,14 @@ def lay_out() -> None:
     for name in FOLDERS:
         ignore = shutil.ignore_patterns("__pycache__", "secrets")
         shutil.copytree(ROOT / name, PAGES / name, ignore=ignore)
+    for page in PAGES.rglob("*.md"):
+        page.write_text(fences(page.read_text("utf-8")), "utf-8")
+
+
+def fences(text: str) -> str:
+    """Say what our tests are told of a block in the words of the site: a file is its title."""
+    text = re.sub(r"^(```\w+) file=(\S+)$", r'\1 title="\2"', text, flags=re.MULTILINE)
+    return re.sub(r"^(```\w+) background$", r"\1", text, flags=re.MULTILINE)
 
 
 def loaded(site: Path) -> Iterator[str]:
@@ -73,12 +81,19 @@ def lost(site: Path) -> Iterator[str]:
                 yield f"{path.relative_to(site)} links {target}, which is not there"
 
 
+def unread(site: Path) -> Iterator[str]:
+    """Name the pages on which a block of code was not understood, and stands as text."""
+    for path in sorted(site.rglob("*.html")):
+        if "```" in path.read_text("utf-8"):
+            yield f"{path.relative_to(site)} has a block of code as text"
+
+
 def main(tools: str) -> int:
     lay_out()
     shutil.rmtree(SITE, ignore_errors=True)
     build = [f"{tools}/zensical", "build", "--clean", "--strict", "--config-file", "mkdocs.yml"]
     done = subprocess.run(build, cwd=ROOT, env={**os.environ, "NO_COLOR": "1"}, check=False)
-    faults = [*loaded(SITE), *lost(SITE)]
+    faults = [*loaded(SITE), *lost(SITE), *unread(SITE)]
     print("\n".join(faults) or f"{SITE.relative_to(ROOT)}/index.html")
     return 1 if done.returncode or faults else 0
 

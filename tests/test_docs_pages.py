@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 from pathlib import Path
 
 import pytest
 from proof.__main__ import claims
-from setup.site import loaded, lost
+from setup.site import fences, loaded, lost, unread
 
 from proof import conformance, reference
 from sightline.cli.io import MAX_BYTES
@@ -31,8 +33,12 @@ ROOT = DOCS.parent
 SITE = [*PAGES, *ROOT.glob("*.md"), *ROOT.glob("benchmarks/*.md"), *ROOT.glob("examples/*.md")]
 
 
+def text(page: Path) -> str:
+    return page.read_text("utf-8")
+
+
 def read(name: str) -> str:
-    return (DOCS / name).read_text("utf-8")
+    return text(DOCS / name)
 
 
 @pytest.mark.skipif(not WHOLE, reason="it waits half a minute: LAWS=whole")
@@ -72,6 +78,23 @@ async def test_the_page_of_names_does_what_it_shows(
     assert await Page(DOCS / "by-example.md", tmp_path).run() >= 12
 
 
+@pytest.mark.parametrize("facade", reference.FACADES)
+def test_every_public_name_is_imported_by_an_example(facade: str) -> None:
+    blocks = re.compile(r"^```python[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    code = [block for page in [*PAGES, ROOT / "README.md"] for block in blocks.findall(text(page))]
+    code += map(text, ROOT.glob("examples/**/*.py"))
+    shown = {
+        alias.name
+        for one in code
+        for node in ast.walk(ast.parse(one))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sightline")
+        for alias in node.names
+    }
+    # The errors are shown as a table, which its example prints.
+    shown |= set(re.findall(r"^(\w+) +\w+ +\d$", read("by-example.md"), re.MULTILINE))
+    assert set(importlib.import_module(facade).__all__) - shown == set()
+
+
 def test_the_site_has_every_page_once() -> None:
     listed = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
     pages = {str(page.relative_to(ROOT)) for page in SITE}
@@ -88,6 +111,25 @@ def test_what_a_page_of_the_site_loads_from_elsewhere_or_nowhere_is_found(tmp_pa
     assert list(loaded(tmp_path)) == [
         "a.html loads //fonts.example/a.css", "b.css loads https://fonts.example/b",
     ]  # fmt: skip
+
+
+def test_a_block_that_the_site_does_not_understand_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text("<p>```python file=a.py print()</p>")
+    assert list(unread(tmp_path)) == ["a.html has a block of code as text"]
+
+
+@pytest.mark.parametrize("page", SITE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_block_of_a_page_begins_as_the_site_reads_it(page: Path) -> None:
+    begins = re.findall(r"^```.*$", fences(text(page)), re.MULTILINE)
+    assert [line for line in begins if not re.fullmatch(r'```(\w+( title="[\w.]+")?)?', line)] == []
+
+
+@pytest.mark.parametrize("page", SITE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_list_stands_apart_from_the_words_before_it_or_the_site_takes_it_for_text(
+    page: Path,
+) -> None:
+    prose = re.sub(r"^```.*?^```$", "", text(page), flags=re.MULTILINE | re.DOTALL)
+    assert re.findall(r"^(?![-#| ]).+\n- .*$", prose, re.MULTILINE) == []
 
 
 def in_binary(size: int) -> str:

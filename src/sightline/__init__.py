@@ -1,8 +1,8 @@
 """Sightline, the context engine: see and act on live apps, remember, and keep the prompt warm.
 
-The names below are the public surface, and so are those of `sightline.slop`, `sightline.context`,
-`sightline.agent` and `sightline.testing`. Each is loaded when it is first used, so that
-`import sightline` costs next to nothing.
+The names below are the public surface, and so are those of `slop`, `context`, `agent`, `config`,
+`demo`, `errors`, `events`, `testing` and the three adapters below it. Each is loaded when it is
+first used, so that `import sightline` costs next to nothing.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from benchmarks.results import RESULTS, Part, load, save
 
 from sightline.slop.protocol import codec
 from support.share import WHOLE
+from support.shell import at_terminal
 
 ROOT = Path(__file__).parent.parent.parent
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -94,6 +95,12 @@ def test_a_module_whose_peer_is_missing_is_left_out_with_a_line(
         == "no_such_race: left out, there is no benchmarks.no_such_race here\n"
     )
     assert not output.exists()
+
+
+def test_a_run_says_at_a_terminal_which_module_it_is_at_and_for_how_long() -> None:
+    shown = at_terminal(lambda: main(["--quick", "--only", "composing"]), {})
+    assert shown.startswith("\r\x1b[Kcomposing, 1 of 1: 0 s")
+    assert "compose for" in shown
 
 
 def test_a_module_that_fails_is_reported_and_loses_no_figures(

@@ -10,13 +10,12 @@ import logging
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -31,7 +30,7 @@ from sightline.cli import out
 from sightline.cli.clean import clean_json, harmless
 from sightline.cli.main import run
 from sightline.slop.protocol.jsontext import escape_controls
-from support.shell import here, streams
+from support.shell import at_terminal, here, screen
 from support.terminal_attacks import ATTACKS, FORBIDDEN
 
 CONTROLS = frozenset({chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))} - {"\t", "\n"})
@@ -204,32 +203,6 @@ def printed_here(args: list[str], *, terminal: bool) -> str:
     return at_terminal(lambda: run(args), env)
 
 
-def at_terminal(work: Callable[[], object], env: dict[str, str]) -> str:
-    """Work with a terminal for the three streams of this process; give what it showed."""
-    ours, theirs = pty.openpty()
-    with ThreadPoolExecutor(1) as reader:
-        reading = reader.submit(screen, ours)
-        with (
-            open(theirs, "r+b", buffering=0) as end,  # noqa: PTH123 - a descriptor
-            patch.dict(os.environ, env),
-            streams(end, end, end),
-        ):
-            work()
-        return reading.result()
-
-
-def screen(ours: int) -> str:
-    """Read what is written to a terminal until nobody has it any more."""
-    read = io.BytesIO()
-    while True:
-        try:
-            read.write(os.read(ours, 65536))
-        except OSError:  # the last of its readers and writers is gone
-            break
-    os.close(ours)
-    return read.getvalue().decode(errors="replace").replace("\r\n", "\n")
-
-
 def check(args: list[str], text: str, *, terminal: bool) -> None:
     assert any(sign in text for sign in ("\\u009b", "\ufffd")), f"{args} had no attack in it"
     forbidden = FORBIDDEN if terminal else CONTROLS
@@ -299,6 +272,53 @@ def test_long_work_is_told_at_a_terminal_on_a_line_that_goes_and_nowhere_else(
     shown = at_terminal(work, dict(os.environ))
     assert shown.startswith("\r\x1b[Klines read: 1")
     assert shown.endswith("\r\x1b[K")
+
+
+@pytest.mark.parametrize(
+    ("told", "args"),
+    [
+        (["messages verified"], ["ledger", "verify", "--db", "DB"]),
+        (["copied", "messages of the copy verified"], ["ledger", "backup", "NEW", "--db", "DB"]),
+        (["messages copied", "messages of the copy verified"], ["ledger", "copy", "DB", "NEW"]),
+        (["lines written"], ["ledger", "export", "1", "--db", "DB", "--output", "NEW"]),
+        (["lines read"], ["ledger", "import", "TALK", "--db", "NEW"]),
+        (["sessions forgotten"], ["ledger", "prune", "--max-size", "1kB", "--yes", "--db", "COPY"]),
+        (["turns read"], ["inspect", "--export", "1", "--db", "DB", "--output", "NEW"]),
+        (["files read"], ["gateway", "--db", "NEW", "import", "TALK"]),
+    ],
+    ids=lambda value: " ".join(value[:3]) if value[0] in ("ledger", "inspect", "gateway") else "",
+)
+def test_what_may_take_long_says_what_it_does_and_how_far_it_is_at_a_terminal_alone(
+    told: list[str], args: list[str], db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(out.Progress.__init__, "__kwdefaults__", {"after_s": 0.0})
+    talk = tmp_path / "talk.jsonl"
+    printed_here(["ledger", "export", "1", "--db", db, "--output", str(talk)], terminal=False)
+
+    def words(new: str) -> list[str]:
+        copy = shutil.copy(db, tmp_path / f"copy of {new}")
+        named = {"DB": db, "TALK": str(talk), "NEW": str(tmp_path / new), "COPY": str(copy)}
+        return [named.get(word, word) for word in args]
+
+    shown = printed_here(words("first"), terminal=True)
+    for what in told:
+        assert re.search(rf"\r\x1b\[K{what}: \d", shown), shown
+    assert "\x1b" not in printed_here(words("second"), terminal=False)
+
+
+def test_an_export_into_a_file_is_told_at_the_terminal_and_one_into_a_program_is_not(
+    db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(out.Progress.__init__, "__kwdefaults__", {"after_s": 0.0})
+    export = ["ledger", "export", "1", "--db", db]
+    target = tmp_path / "talk.jsonl"
+    read, write = os.pipe()
+    with os.fdopen(write, "wb") as program, target.open("wb") as file:
+        for stdout, told in ((file, True), (program, False)):
+            shown = at_terminal(lambda: run(export), {}, stdout)
+            assert ("lines written: 1" in shown) is told
+    with os.fdopen(read, "rb") as reader:
+        assert reader.read() == target.read_bytes()
 
 
 @pytest.mark.parametrize("write", [out.say, out.tell, out.notice, out.Outlet().write])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
-from proof.__main__ import attempt, claims, main
+from proof.__main__ import attempt, claims, main, watched
 from proof.claim import Claim, Trial
 from proof.report import part
 
@@ -15,6 +16,7 @@ from proof import __main__ as program
 from support.forgeries import corpus
 from support.impostors import IDS, NAMES
 from support.malformed import MANY
+from support.shell import at_terminal
 
 EVERY = claims()
 SCALE = 0.003
@@ -56,6 +58,33 @@ def _is_blind(trial: Trial) -> None:
 
 def _raises(_trial: Trial) -> None:
     raise OSError("no such luck")
+
+
+def test_a_claim_that_takes_long_says_how_far_it_is_at_a_terminal_and_nowhere_else(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Seen(Trial):
+        """A trial that knows when it was asked how far it is."""
+
+        asked = threading.Event()
+
+        def __getattribute__(self, name: str) -> object:
+            if name == "tried":
+                Seen.asked.set()
+            return super().__getattribute__(name)
+
+    def work() -> None:
+        trial = Seen(1, 1.0, tmp_path, tried=1_234)
+        Seen.asked.clear()
+        with watched(trial, each_s=0):
+            Seen.asked.wait(60)
+
+    shown = at_terminal(work, {})
+    assert "\r\x1b[K  1,234 tried, 0 s" in shown
+    assert shown.endswith("\r\x1b[K")
+    with watched(Trial(1, 1.0, tmp_path), each_s=0):
+        pass
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.fixture

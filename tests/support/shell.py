@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
+import pty
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import IO, Protocol
@@ -86,3 +89,31 @@ def runner(directory: Path) -> Run:
         return here(directory, *args, stdin=stdin)
 
     return in_directory
+
+
+def at_terminal(
+    work: Callable[[], object], env: dict[str, str], stdout: IO[bytes] | None = None
+) -> str:
+    """Work with a terminal for the streams of this process; give what it showed."""
+    ours, theirs = pty.openpty()
+    with ThreadPoolExecutor(1) as reader:
+        reading = reader.submit(screen, ours)
+        with (
+            open(theirs, "r+b", buffering=0) as end,  # noqa: PTH123 - a descriptor
+            patch.dict(os.environ, env),
+            streams(end, stdout or end, end),
+        ):
+            work()
+        return reading.result()
+
+
+def screen(ours: int) -> str:
+    """Read what is written to a terminal until nobody has it any more."""
+    read = io.BytesIO()
+    while True:
+        try:
+            read.write(os.read(ours, 65536))
+        except OSError:  # the last of its readers and writers is gone
+            break
+    os.close(ours)
+    return read.getvalue().decode(errors="replace").replace("\r\n", "\n")

@@ -22,7 +22,7 @@ from sightline.cli.history import forget_typed_lines, typed_lines
 from sightline.context.ledger import Ledger, Session
 from sightline.context.ledger.owner import hold_on
 from sightline.context.ledger.paths import checkpoints_path, journal_path
-from sightline.context.ledger.store import written
+from sightline.context.ledger.store import Watch, written
 from sightline.errors import InvalidInput, LedgerUnavailable, SessionBusy
 
 __all__ = [
@@ -105,8 +105,8 @@ def traces_of(ledger: Ledger, session: Session) -> Traces:
     )
 
 
-def forget(ledger: Ledger, found: Iterable[Traces]) -> None:
-    """Leave nothing of sessions. Raises `SessionBusy` while another program is in one."""
+def forget(ledger: Ledger, found: Iterable[Traces], watch: Watch | None = None) -> None:
+    """Leave nothing of sessions; tell `watch` of each. Raises `SessionBusy` while one is in use."""
     found = list(found)
     sessions = [session for traces in found for session in traces.sessions]
     for session in sessions:
@@ -121,8 +121,10 @@ def forget(ledger: Ledger, found: Iterable[Traces]) -> None:
     if journal_path(ledger.path).exists():
         with closing(Journal(ledger.path)) as journal:
             journal.forget([one.id for one in sessions], [one.name for one in sessions])
-    for session in reversed(sessions):
+    for number, session in enumerate(reversed(sessions), 1):
         ledger.sessions.delete(session.id, confirm=session.uuid)
+        if watch is not None:
+            watch(number, len(sessions))
 
 
 def chosen_to_prune(ledger: Ledger, before: str | None, max_bytes: int | None) -> Iterator[Traces]:

@@ -20,7 +20,7 @@ from platformdirs import user_state_path
 from sightline.cli.codex import codex_way, led_codex
 from sightline.cli.inspect import LOOPBACK, listen, private, save_page
 from sightline.cli.ledger_path import DB_HELP, ledger_path
-from sightline.cli.out import notice, say, tell, write_json_lines
+from sightline.cli.out import Progress, notice, say, tell, write_json_lines
 from sightline.context.ledger import Ledger, Session
 from sightline.context.messages.gate import Gate, shown_text
 from sightline.errors import InvalidInput, LedgerUnavailable, MissingExtra, SightlineError
@@ -186,8 +186,8 @@ def import_(context: click.Context, paths: tuple[Path, ...]) -> None:
     from sightline.gateway.imports import import_transcripts
     from sightline.gateway.report import summarise, summary_lines
 
-    with Ledger(ledger_path(context.obj["db"])) as ledger:
-        done = import_transcripts(ledger, paths)
+    with Ledger(ledger_path(context.obj["db"])) as ledger, Progress("files read") as progress:
+        done = import_transcripts(ledger, paths, progress)
     skipped = {why: count for why, count in done.skipped.items() if count}
     if context.obj["json"]:
         counts = {"files": done.files, "new": done.new, "known": done.known}

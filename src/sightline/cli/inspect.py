@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from sightline.cli.ledger_path import DB_HELP, attachments_url, ledger_path
-from sightline.cli.out import notice, say, write_page
+from sightline.cli.out import Progress, notice, say, write_page
 from sightline.context.ledger import Ledger
 from sightline.errors import InvalidInput, MissingExtra, Unreachable
 
@@ -89,7 +89,9 @@ def inspect(
             notice(line)
         reader = RecordReader(ledger, loaded.settings, os.environ)
         if session is not None:
-            save_page(reader.export(session), output or Path(f"sightline-session-{session}.html"))
+            with Progress("turns read") as progress:
+                page = reader.export(session, progress)
+            save_page(page, output or Path(f"sightline-session-{session}.html"))
             return
         asyncio.run(_serve(reader, port, opens=opens, allow_invoke=allow_invoke))
 

@@ -13,7 +13,7 @@ import msgspec
 
 from sightline.cli.commands.lines import columns
 from sightline.cli.ledger_path import DB_HELP, attachments_url, ledger_path
-from sightline.cli.out import Progress, confirm, say, tell, write_json_lines
+from sightline.cli.out import Progress, confirm, into_file, say, tell, write_json_lines
 from sightline.context.ledger import Ledger, SearchHit, Session, SessionOverview
 from sightline.context.ledger.address import address_of
 from sightline.context.ledger.paths import database_url, expanded
@@ -25,6 +25,7 @@ from sightline.slop.protocol.jsontext import escape_controls
 __all__ = ["hit_line", "ledger", "overview_table", "write_session"]
 
 _NANO: Final = 1_000_000_000
+_OF_COPY: Final = "messages of the copy verified"
 _SECONDS: Final = 30.0  # a person waits longer for an answer than a model's turn does
 
 
@@ -215,11 +216,13 @@ def export(session: str, db: Path | None, output: Path | None) -> None:
         lines = map(escape_controls, opened.export(found))
         if left := opened.exchanges.count(found):
             tell(f"what a gateway recorded is not in it: {left} exchanges; 'backup' copies them")
-        if output is None:
-            write_json_lines(line.removesuffix(b"\n") for line in lines)
-            return
         with Progress("lines written") as progress:
-            write_session(progress.over(lines), output)
+            if output is not None:
+                write_session(progress.over(lines), output)
+                return
+            # On a screen the lines themselves are seen; whoever reads a pipe tells how far it is.
+            watched = progress.over(lines) if into_file() else lines
+            write_json_lines(line.removesuffix(b"\n") for line in watched)
 
 
 def write_session(lines: Iterable[bytes], target: Path) -> int:
@@ -261,8 +264,8 @@ def import_(source: Any, db: Path | None, name: str) -> None:
 @_db
 def backup(target: Path, db: Path | None) -> None:
     """Copy the whole ledger to a new file, while it is in use, and verify the copy."""
-    with _open(db) as opened, Progress("messages of the copy verified") as progress:
-        path = opened.backup(target, progress)
+    with _open(db) as opened, Progress("copied") as copying, Progress(_OF_COPY) as progress:
+        path = opened.backup(target, progress, copying=copying)
     say(str(path))
 
 
@@ -287,9 +290,11 @@ def copy(source: Path, target: Path, attachments: str | None) -> None:
     with (
         Ledger(expanded(source), mode="read", attachments=url) as original,
         Ledger(expanded(target), attachments=attachments or url) as copied,
+        Progress("messages copied") as copying,
+        Progress(_OF_COPY) as progress,
     ):
-        report = original.copy_into(copied)
-        say(f"{copied.name}: {report.copied} copied, {report.there} there already")
+        report = original.copy_into(copied, progress, copying=copying)
+    say(f"{copied.name}: {report.copied} copied, {report.there} there already")
 
 
 @ledger.group(
@@ -448,7 +453,8 @@ def prune(db: Path | None, older_than: str | None, max_size: str | None, yes: bo
         many = "1 session" if len(chosen) == 1 else f"{len(chosen)} sessions"
         if not yes and not confirm(f"Forget {many} for good?"):
             raise click.Abort
-        forget(opened, chosen)
+        with Progress("sessions forgotten") as progress:
+            forget(opened, chosen, progress)
         opened.shrink()
         say(f"forgot {many}; {bytes_of(size)} before, {bytes_of(bytes_in(opened))} now")
 

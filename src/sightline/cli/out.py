@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import os
+import stat
 import sys
 import termios
 import time
@@ -32,6 +33,7 @@ __all__ = [
     "clean_logs",
     "confirm",
     "forget_typed",
+    "into_file",
     "notice",
     "prompt",
     "say",
@@ -206,6 +208,14 @@ class Progress:
         for number, line in enumerate(lines, 1):
             self(number)
             yield line
+
+
+def into_file() -> bool:
+    """Tell whether stdout leads into a file, where nobody sees what is written."""
+    try:
+        return stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
+    except OSError:  # no descriptor: a test's stream
+        return False
 
 
 def _at_terminal() -> bool:

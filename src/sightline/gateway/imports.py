@@ -25,7 +25,7 @@ from sightline.context.dialects.missed import extra_price, lifetime_s
 from sightline.context.dialects.usage import cost
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.exchanges import NewExchange
-from sightline.context.ledger.store import written
+from sightline.context.ledger.store import Watch, written
 from sightline.context.messages.gate import storable
 from sightline.errors import InvalidInput
 from sightline.gateway.observer import (
@@ -59,20 +59,25 @@ class Imported(msgspec.Struct):
     passed: list[Passed] = []
 
 
-def import_transcripts(ledger: Ledger, paths: Iterable[Path]) -> Imported:
+def import_transcripts(
+    ledger: Ledger, paths: Iterable[Path], watch: Watch | None = None
+) -> Imported:
     """Read transcripts, files or all of some directories, into a ledger.
 
-    Raises `InvalidInput` for a path that is not there.
+    `watch` is told of files that were read. Raises `InvalidInput` for a path that is not there.
     """
     done = Imported()
     known = ledger.exchanges.sources()
-    for path in _in_order(_files(paths, done.skipped)):
+    files = _in_order(_files(paths, done.skipped))
+    for number, path in enumerate(files, 1):
         stream = _opened(path, done.skipped)
         if stream is not None:
             with stream:
                 reader = _read(stream, done.skipped)
                 quiet = time.time() - os.fstat(stream.fileno()).st_mtime > QUIET_S
             done.files += _keep(ledger, reader, known, done, quiet=quiet)
+        if watch is not None:
+            watch(number, len(files))
     return done
 
 

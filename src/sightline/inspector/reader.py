@@ -27,6 +27,7 @@ from sightline.context.dialects.request import Request, slot_names
 from sightline.context.dialects.usage import Usage, cost
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.paths import journal_path
+from sightline.context.ledger.store import Watch
 from sightline.context.messages.parts import Message
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.receipt import RULES, Receipt
@@ -385,10 +386,11 @@ class RecordReader:
             notes.append(f"the turn's own strategy {original!r} is not here; {wanted!r} is shown")
         return result, wanted, notes
 
-    def export(self, session: int) -> Iterator[str]:
+    def export(self, session: int, watch: Watch | None = None) -> Iterator[str]:
         """Write a session as one page: every answer that the page can ask for without work.
 
         The ledger's memos are of all sessions; the page has those that this one's requests had.
+        `watch` is told of turns that were read.
         """
         root = f"/api/sessions/{session}"
         chosen = [item for item in self._records.sessions() if item["id"] == session]
@@ -403,13 +405,13 @@ class RecordReader:
         for group in dict.fromkeys((*kept, *(item["group"] for item in turns["turns"]))):
             export.add(f"{root}/groups/{group}", self.group(session, group))
         if self._agents.has(session):
-            for item in turns["turns"]:
+            for item in _watched(turns["turns"], watch):
                 self._export_agents_request(export, session, item["turn"])
             export.add(f"{root}/ledger", {**ledger, "memos": []})
             return export.parts(f"Sightline: {ledger['name']}")
         last: _Sent | None = None
         with_memos: set[str] = set()
-        for item in turns["turns"]:
+        for item in _watched(turns["turns"], watch):
             for number in range(1, item["requests"] + 1):
                 last = self._export_request(export, (session, item["turn"], number), last)
                 if last is not None:
@@ -574,6 +576,14 @@ def _export_state(export: Export, root: str, state: _State) -> None:
         export.add(f"{root}/state/{at}/folds/0", app.folds(0))
         for page in range(-(-len(app.texts) // PAGE_LINES)):
             export.add(f"{root}/state/{at}/nodes/{page}", app.page(page))
+
+
+def _watched(turns: Sequence[dict[str, Any]], watch: Watch | None) -> Iterator[dict[str, Any]]:
+    """Hand turns on; tell of each that was worked on."""
+    for number, turn in enumerate(turns, 1):
+        yield turn
+        if watch is not None:
+            watch(number, len(turns))
 
 
 def _with_memos(messages: Sequence[Message]) -> Iterator[str]:

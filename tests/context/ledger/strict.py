@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit
 from sightline.context.ledger.rows import RowReader, RowWriter
 from sightline.context.ledger.sqlite.store import SqliteStore
-from sightline.context.ledger.store import Clock, Mode, Store, now_utc
+from sightline.context.ledger.store import Clock, Mode, Store, Watch, now_utc
 from test_architecture import OWN_WORDS
 
 READING = [name for name in vars(RowReader) if not name.startswith("_")]
@@ -103,9 +103,13 @@ class StrictStore(Store):
         self.used.add("check")
         return self._below.check()
 
-    def backup(self, target: Path, check: Callable[[Store], None]) -> None:
+    def backup(
+        self, target: Path, check: Callable[[Store], None], copying: Watch | None = None
+    ) -> None:
         self.used.add("backup")
-        self._below.backup(target, lambda copy: check(StrictStore("", below=copy, mode="read")))
+        self._below.backup(
+            target, lambda copy: check(StrictStore("", below=copy, mode="read")), copying
+        )
 
     def query(self, sql: str, session_id: int | None, limits: QueryLimits) -> QueryResult:
         self.used.add("query")

@@ -17,7 +17,7 @@ from sightline.context.ledger.memos import index_memo
 from sightline.context.ledger.rows import Row, RowReader, RowWriter
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import ZERO
-from sightline.context.ledger.store import Store
+from sightline.context.ledger.store import Store, Watch
 from sightline.errors import InvalidInput
 
 __all__ = ["CopyReport", "copy_ledger"]
@@ -51,23 +51,27 @@ class CopyReport(msgspec.Struct, frozen=True):
     there: int
 
 
-def copy_ledger(source: Store, target: Store) -> CopyReport:
-    """Copy what the target lacks, as of one point in time.
+def copy_ledger(source: Store, target: Store, watch: Watch | None = None) -> CopyReport:
+    """Copy what the target lacks, as of one point in time; tell `watch` of messages copied.
 
     Raise `InvalidInput` if the target has sessions or memos that are not the source's.
     """
     with closing(source.reader()) as reader, reader.read() as db:
-        return _Copying(db, target).run()
+        return _Copying(db, target, watch).run()
 
 
 class _Copying:
-    def __init__(self, source: RowReader, target: Store) -> None:
+    def __init__(self, source: RowReader, target: Store, watch: Watch | None) -> None:
         self._source = source
         self._target = target
+        self._watch = watch
         self._copied = self._there = 0
+        self._messages = self._whole = 0
 
     def run(self) -> CopyReport:
         """Copy sessions one by one, then memos and what was learnt."""
+        if self._watch is not None:
+            [(self._whole,)] = self._source.fetch("SELECT count(*) FROM messages")
         for table, seals in _SEALS.items():
             with self._target.read() as db:
                 there = {row[0]: row for row in db.fetch(seals)}
@@ -82,6 +86,7 @@ class _Copying:
                 known = there.get(row[0])
                 if known == row:
                     self._there += 1
+                    self._pass_over(table, row[0])
                     continue
                 with self._target.work(durable=True) as db:
                     self._replace(db, table, row[0], known[2] if known else ZERO)
@@ -91,6 +96,12 @@ class _Copying:
                 for learnt in self._rows(table, "", ()):
                     db.put(table, learnt)
         return CopyReport(self._copied, self._there)
+
+    def _pass_over(self, table: str, number: int) -> None:
+        """Count the messages of a session that is there as done."""
+        if self._watch is not None and table == "sessions":
+            counted = "SELECT count(*) FROM messages WHERE session_id = ?"
+            self._messages += self._source.fetch(counted, (number,))[0][0]
 
     def _replace(self, db: RowWriter, table: str, number: int, digest: bytes) -> None:
         """Bring one session or memo, in place of how it was when it was last copied."""
@@ -112,6 +123,9 @@ class _Copying:
             for one in self._rows(name, "WHERE session_id = ?", (number,)):
                 db.insert(name, one)
                 highest = max(highest, one.get("id") or 0)
+                self._messages += name == "messages"
+                if self._watch is not None:
+                    self._watch(self._messages, self._whole)
             if highest:
                 db.count_from(name, highest)
 

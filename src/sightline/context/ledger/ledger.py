@@ -40,11 +40,11 @@ from sightline.context.ledger.paths import expanded
 from sightline.context.ledger.portable import export_session, import_session
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit, describe
 from sightline.context.ledger.sessions import Session, Sessions, check_head
-from sightline.context.ledger.store import Clock, Mode, Store, now_utc
+from sightline.context.ledger.store import Clock, Mode, Store, Watch, now_utc
 from sightline.context.ledger.threads import Threads
 from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.usage import Accounts, StoredUsage, add_usage
-from sightline.context.ledger.verify import VerifyReport, Watch, verify
+from sightline.context.ledger.verify import VerifyReport, verify
 from sightline.context.ledger.work import Work
 from sightline.context.ledger.writer import Writer
 from sightline.context.messages.entries import Draft, Entry, outcome_of
@@ -332,25 +332,35 @@ class Ledger:
         """Store exported lines as a new session, all or none."""
         return import_session(self._store, self._gate, lines, name=name)
 
-    def backup(self, target: str | os.PathLike[str], watch: Watch | None = None) -> Path:
+    def backup(
+        self,
+        target: str | os.PathLike[str],
+        watch: Watch | None = None,
+        *,
+        copying: Watch | None = None,
+    ) -> Path:
         """Copy the whole ledger to a new file, as of one point in time, and verify the copy.
 
-        `watch` is called as by `verify`.
+        `watch` is called as by `verify`, `copying` before that with how much is copied.
         """
         path = expanded(target)
         attachments = self._store.attachments
         self._store.backup(
             path,
             lambda copy: verify(copy, watch, attachments=attachments).raise_if_damaged(),
+            copying,
         )
         return path
 
-    def copy_into(self, target: Ledger) -> CopyReport:
+    def copy_into(
+        self, target: Ledger, watch: Watch | None = None, *, copying: Watch | None = None
+    ) -> CopyReport:
         """Copy the whole ledger into another, whatever engines keep the two, and verify the copy.
 
         A copy that ended too soon, or that the ledger has outgrown since, goes on where it was.
         Raise `InvalidInput` if the target has sessions or memos of its own, or no object store for
-        attachments that are in one. What is in the same one is shared.
+        attachments that are in one. What is in the same one is shared. `watch` and `copying` are
+        called as by `backup`.
         """
         kept, into = self._store.attachments, target._store.attachments
         if not into.is_open:
@@ -359,14 +369,14 @@ class Ledger:
                     raise InvalidInput(
                         f"{self.name} has attachments in an object store; the copy needs one, too"
                     )
-        report = copy_ledger(self._store, target._store)
+        report = copy_ledger(self._store, target._store, copying)
         if into.url != kept.url:
             with target._store.read() as db:
                 names = kept_by(db)
             for name in names:
                 if not into.has(name):
                     into.keep(name.partition("/")[0], kept.get(name))
-        verify(target._store).raise_if_damaged()
+        verify(target._store, watch).raise_if_damaged()
         return report
 
     def _checked(self, item: Draft | Message | Mapping[str, Any]) -> Draft:

@@ -23,10 +23,12 @@ from sightline.context.ledger.rows import Row, RowReader, RowWriter
 from sightline.context.ledger.transaction import Transaction
 from sightline.errors import LedgerUnusable
 
-__all__ = ["Clock", "Mode", "Store", "now_utc", "written"]
+__all__ = ["Clock", "Mode", "Store", "Watch", "now_utc", "written"]
 
 Clock: TypeAlias = Callable[[], datetime]
 Mode: TypeAlias = Literal["write", "read"]
+# Told how much of long work is done, of how much.
+Watch: TypeAlias = Callable[[int, int], None]
 _T = TypeVar("_T")
 
 
@@ -137,7 +139,9 @@ class Store(ABC):
         """Check what is the engine's own: its pages and indexes, the numbers that it gives."""
 
     @abstractmethod
-    def backup(self, target: Path, check: Callable[[Store], None]) -> None:
+    def backup(
+        self, target: Path, check: Callable[[Store], None], copying: Watch | None = None
+    ) -> None:
         """Copy to a new file, as of one point in time; it gets its name if `check` passes."""
 
     @abstractmethod

@@ -38,11 +38,11 @@ from sightline.context.ledger.seal import (
     row_digest,
     tally_move,
 )
-from sightline.context.ledger.store import Store
+from sightline.context.ledger.store import Store, Watch
 from sightline.context.ledger.transaction import seal
 from sightline.errors import LedgerDamaged
 
-__all__ = ["VerifyReport", "Watch", "verify"]
+__all__ = ["VerifyReport", "verify"]
 
 _SEALED: Final = TABLES["messages"].sealed
 _COLUMNS: Final = f"{', '.join(_SEALED)}, dropped, digest"
@@ -84,10 +84,6 @@ _GROUP_END: Final = len(TABLES["groups"].sealed)
 _fixed: Final = attrgetter(*CHAINED)
 
 
-# Told how many messages were read, of how many.
-Watch: TypeAlias = Callable[[int, int], None]
-
-
 class VerifyReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was looked at, and what is wrong with it; nothing, if `findings` is empty.
 
@@ -117,7 +113,7 @@ def verify(
     since: Mapping[int, str] | None = None,
     attachments: Attachments | None = None,
 ) -> VerifyReport:
-    """Check the whole ledger as of one point in time; tell `watch` how far it is.
+    """Check the whole ledger as of one point in time; tell `watch` of messages that were read.
 
     With the seals of an earlier report, only what changed since. A copy that is not open as its
     original is has no `attachments` of its own.

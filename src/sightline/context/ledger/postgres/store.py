@@ -42,7 +42,7 @@ from sightline.context.ledger.postgres.wake import EVERY_S, Listener, tell
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit
 from sightline.context.ledger.rows import Row, RowReader
 from sightline.context.ledger.sqlite.store import SqliteStore
-from sightline.context.ledger.store import Clock, Mode, Store, now_utc, written
+from sightline.context.ledger.store import Clock, Mode, Store, Watch, now_utc, written
 from sightline.context.ledger.transaction import Transaction
 from sightline.errors import LedgerUnusable, SessionChanged, SightlineError
 
@@ -244,7 +244,9 @@ class PostgresStore(Store):
         except SightlineError as error:
             return [str(error)]
 
-    def backup(self, target: Path, check: Callable[[Store], None]) -> None:
+    def backup(
+        self, target: Path, check: Callable[[Store], None], copying: Watch | None = None
+    ) -> None:
         """Copy to a new file, which is one of SQLite's."""
         if target.exists():
             raise LedgerUnusable(f"{target} exists already; a backup never overwrites")
@@ -254,7 +256,7 @@ class PostgresStore(Store):
             TemporaryDirectory(dir=target.parent) as beside,
             closing(SqliteStore(Path(beside) / target.name)) as copy,
         ):
-            copy_ledger(self, copy)
+            copy_ledger(self, copy, copying)
             copy.backup(target, check)
 
     def query(self, sql: str, session_id: int | None, limits: QueryLimits) -> QueryResult:

@@ -31,7 +31,7 @@ from sightline.context.ledger.sqlite.process import QueryProcess
 from sightline.context.ledger.sqlite.rows import SqliteReader, SqliteWriter, fetch
 from sightline.context.ledger.sqlite.search import index_rest, search_messages
 from sightline.context.ledger.sqlite.steps import NUMBERED
-from sightline.context.ledger.store import Clock, Mode, Store, now_utc
+from sightline.context.ledger.store import Clock, Mode, Store, Watch, now_utc
 from sightline.errors import SightlineError
 
 __all__ = ["SqliteStore"]
@@ -130,14 +130,16 @@ class SqliteStore(Store):
         except SightlineError as error:
             return [str(error)]
 
-    def backup(self, target: Path, check: Callable[[Store], None]) -> None:
+    def backup(
+        self, target: Path, check: Callable[[Store], None], copying: Watch | None = None
+    ) -> None:
         def checked(partial: Path) -> None:
             with closing(type(self)(partial, mode="read")) as copy:
                 check(copy)
 
-        backup(target, self._copy_into, checked)
+        backup(target, lambda copy: self._copy_into(copy, copying), checked)
 
-    def _copy_into(self, target: apsw.Connection) -> None:
+    def _copy_into(self, target: apsw.Connection, watch: Watch | None) -> None:
         with (
             self._lock,
             translated(self.path),
@@ -145,6 +147,8 @@ class SqliteStore(Store):
         ):
             while not copy.done:
                 copy.step(1000)
+                if watch is not None:
+                    watch(copy.page_count - copy.remaining, copy.page_count)
 
     def query(self, sql: str, session_id: int | None, limits: QueryLimits) -> QueryResult:
         return self._process.query(sql, session_id, limits)
