@@ -245,6 +245,11 @@ class Terminal:
         return await self._ask(text, {}, begun)
 
     @property
+    def has_question(self) -> bool:
+        """Whether somebody is asked, on the screen already or with what is drawn next."""
+        return self._question is not None
+
+    @property
     def asking(self) -> str:
         """The question that is on the screen and waits; empty if there is none."""
         question = self._question
