@@ -160,7 +160,7 @@ class RequestFailed(msgspec.Struct, frozen=True):
 
 
 class Garbled(msgspec.Struct, frozen=True):
-    """The provider sent what is no message, no tree, or no patch of what we have; it was skipped."""
+    """The provider sent what is no message, no tree or no patch of ours; it was skipped."""
 
     reason: str
 
