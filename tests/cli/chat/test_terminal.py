@@ -349,7 +349,7 @@ async def test_what_is_drawn_with_a_question_knows_of_it() -> None:
         await until(lambda: "status of the recorder" in screen.out.getvalue())
         drawn: list[bool] = []
 
-        def status(_: int) -> StyleAndTextTuples:
+        def status(width: int) -> StyleAndTextTuples:  # noqa: ARG001 - as drivers are called
             drawn.append(screen.terminal.has_question)
             return []
 
