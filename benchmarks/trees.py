@@ -135,7 +135,7 @@ def _flat_list_ops(sizes: _Sizes) -> Iterator[Row]:
     count = (sizes.runs + 1) * _OPS
     ids = [f"msg-{i}" for i in random.Random(7).sample(range(sizes.tree), count)]
     item = {**tree["children"][0], "id": "new"}
-    races: list[tuple[str, list[Op], float | None, str]] = [
+    races: list[tuple[str, list[Op], float, str]] = [
         (
             "replace a property",
             [Op("replace", f"/{i}/properties/unread", Raw(b"true")) for i in ids],
@@ -149,7 +149,7 @@ def _flat_list_ops(sizes: _Sizes) -> Iterator[Row]:
                 Op("add", f"/new-{i}", Raw(as_json({**item, "id": f"new-{i}"})), index=at)
                 for i, at in enumerate(random.Random(8).sample(range(sizes.tree), count))
             ],
-            None,
+            1,
             "the peer inserts in place, and neither checks the child nor looks for its id",
         ),
     ]

@@ -167,7 +167,9 @@ def test_the_limits_are_the_real_ones() -> None:
             f"{patience.busy_share * 100:g} % of the time, {patience.busy_s:g} s at once"
         ),
         "held back for too much work": f"{patience.held_s:g} s",
-        "unreadable messages of an app": f"{patience.faults} in {patience.faults_s:g} s",
+        "messages of an app that cannot be read, or do not follow": (
+            f"{patience.faults} in {patience.faults_s:g} s"
+        ),
         "unreadable messages of a consumer": f"{PATIENCE.faults:,} in {PATIENCE.faults_s:g} s",
         "before an app that was let go is tried again": f"{patience.rest_s:g} s",
         "an action": f"{client.INVOKE_S:g} s",

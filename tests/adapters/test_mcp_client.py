@@ -242,7 +242,7 @@ ALWAYS: Any = tools("echo")
 EXPECTED: dict[str, Any] = {
     "good": ALWAYS,
     "prints_prose": ALWAYS,
-    "prints_much_prose": "unreadable messages",
+    "prints_much_prose": "faulty messages",
     "old_jsonrpc": problem("in time"),
     "no_result": problem("in time"),
     "null_result": problem("in time"),

@@ -53,6 +53,17 @@ def test_a_card_shows_all_that_a_person_decides_by() -> None:
     ]  # fmt: skip
 
 
+def test_a_card_says_nothing_twice() -> None:
+    why = "the app calls it dangerous"
+    ours = asked(dangerous=True, reason=why, origin="our own", properties={"label": "Launch"})
+    text = shown(approval_card(ours, 80))
+    assert text.count(why) == 1
+    assert "app: Desk, our own" in text
+    assert "it shows" not in text
+    assert 'it shows: {"label":"Launch"}' in shown(approval_card(ours, 80, whole=True))
+    assert f"asked because: {why}" in shown(approval_card(asked(reason=why), 80))
+
+
 def test_a_card_shows_what_an_edit_does_and_folds_what_is_long() -> None:
     diff = (
         "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n-\tsay('hi \u200b')\n+\tsay('ho \u200b')\n -- \n"
@@ -263,7 +274,7 @@ def test_ask_cuts_nothing_that_is_approved(tmp_path: Path) -> None:
     with Vendor(says("", call), says("As you like.")) as vendor:
         person = Person(tmp_path, vendor, "ask", "go", size=(50, 200))
         person.sees("? run on workspace")
-        person.sees("from our own")
+        person.sees(", our own")
         person.sees("more characters, [v] shows all")
         person.sees("do it?")
         assert "hidden" not in person.seen

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sightline.agent.models.vendors import VENDORS
+from sightline.agent.workspace import sandbox
 from sightline.context.ledger import Ledger
 from support.shell import PROGRAM, here
 
@@ -86,6 +87,27 @@ def test_a_healthy_place_has_no_failure(home: Path) -> None:
     assert found["ledger"]["found"].startswith("none yet")
     assert run(home, "doctor").returncode == 0
     assert not any(home.rglob("ledger.db")), "looking has made something"
+
+
+def test_it_says_whether_commands_run_in_a_sandbox(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(why: str, wanted: str) -> tuple[str, str, int]:
+        monkeypatch.setattr(sandbox, "why_no_sandbox", lambda: why)
+        file = home / "c.toml"
+        file.write_text(f'[workspace]\nsandbox = "{wanted}"\n')
+        row = lines(home, "doctor", SIGHTLINE_CONFIG=str(file))["sandbox"]
+        return (
+            row["level"],
+            row["found"],
+            run(home, "doctor", SIGHTLINE_CONFIG=str(file)).returncode,
+        )
+
+    without = "commands run without one: "
+    assert told("", "auto") == ("ok", "commands run in bubblewrap", 0)
+    assert told("", "off") == ("warn", f"{without}workspace.sandbox is off", 0)
+    assert told("no bwrap", "auto") == ("warn", f"{without}no bwrap", 0)
+    assert told("no bwrap", "require") == ("fail", "no bwrap", 2)
 
 
 def test_a_key_is_present_and_that_is_all_that_is_told(home: Path) -> None:

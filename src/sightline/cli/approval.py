@@ -46,6 +46,8 @@ __all__ = [
 Ask: TypeAlias = Callable[[str], Awaitable[str]]
 
 _MORE: Final = "[v] shows all"
+_DANGEROUS: Final = "the app calls it dangerous"  # the policy's reason, too
+_OURS: Final = "our own"  # as an `Origin` writes it
 _CHARS: Final = 600
 _LINES: Final = 12
 _DIFF_LINES: Final = 40
@@ -307,20 +309,21 @@ def approval_card(event: ApprovalAsked, width: int, *, whole: bool = False) -> l
     if event.delegate:
         lines += _text("for the task of", event.delegate, width, whole)
     if event.dangerous:
-        lines.append((("error", "  the app calls it dangerous"),))
+        lines.append((("error", f"  {_DANGEROUS}"),))
     if event.differences:
         lines.append((("error", "  it has changed since you were asked:"),))
         lines += _list(event.differences, width, whole, "error")
     origin = event.origin or "nobody knows where: it is not connected"
+    origin = origin if origin == _OURS else f"from {origin}"
     name = f"{event.name}, " if event.name else ""
-    lines += _text("app:", f"{name}from {origin}", width, whole)
+    lines += _text("app:", f"{name}{origin}", width, whole)
     lines += _node(event, width, whole)
     if event.about:
         lines += _text("the app says of the action:", event.about, width, whole, style="dim")
     if whole or not event.diff:
         lines += _parameters(event.params, width, whole)
     lines += diff_lines(event.diff, width, None if whole else _DIFF_LINES, f", {_MORE}")
-    if event.reason:
+    if event.reason and not (event.dangerous and event.reason == _DANGEROUS):
         lines += _text("asked because:", event.reason, width, whole, style="dim")
     if event.changes:
         lines.append((("warn", "  changed since the model looked:"),))
@@ -342,8 +345,11 @@ def _node(event: ApprovalAsked, width: int, whole: bool) -> Iterator[Line]:
     label = f'"{event.label}", ' if event.label else ""
     summary = f": {event.summary}" if event.summary else ""
     yield from _text("node:", f"{label}{event.type}{summary}", width, whole)
-    if event.properties:
-        yield from _text("it shows:", _json(event.properties), width, whole, style="dim")
+    shown = dict(event.properties or {})
+    if not whole and shown.get("label") == event.label:
+        shown.pop("label", None)  # it stands on the line above
+    if shown:
+        yield from _text("it shows:", _json(shown), width, whole, style="dim")
     if event.context:
         yield from _text("in the context of:", _json(event.context), width, whole, style="dim")
 

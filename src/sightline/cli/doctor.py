@@ -98,6 +98,7 @@ def _examine(*, verify: bool) -> Iterator[Finding]:
     yield _local()
     yield _model(settings)
     yield _ledger(settings, verify=verify)
+    yield _sandbox(settings)
     yield from _discovery()
     yield _terminal()
 
@@ -182,6 +183,18 @@ def _ledger(settings: Settings, *, verify: bool) -> Finding:
     if is_file and path.stat().st_mode & 0o077:
         return Finding("ledger", "warn", f"others may read {path}", f"chmod 600 {path}")
     return Finding("ledger", "ok", f"{ledger.name}{', every row verified' if verify else ''}")
+
+
+def _sandbox(settings: Settings) -> Finding:
+    from sightline.agent.workspace.sandbox import why_no_sandbox
+
+    if settings.workspace.sandbox == "off":
+        return Finding("sandbox", "warn", "commands run without one: workspace.sandbox is off")
+    if not (why_not_here := why_no_sandbox()):
+        return Finding("sandbox", "ok", "commands run in bubblewrap")
+    if settings.workspace.sandbox == "require":
+        return Finding("sandbox", "fail", why_not_here, "no workspace opens without it", 2)
+    return Finding("sandbox", "warn", f"commands run without one: {why_not_here}")
 
 
 def _discovery() -> Iterator[Finding]:

@@ -151,7 +151,7 @@ async def test_stopping_the_parent_stops_them_and_their_results_say_so(tmp_path:
             assert host.ledger.work.owner(number) == ""
     for content in results(tmp_path).values():
         assert content.startswith("error: the task was not finished (session ")
-        assert "by the user" in content
+        assert "): stopped by the user" in content
 
 
 async def test_leaving_the_host_stops_them_too(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ async def test_killed_during_a_call(tmp_path: Path) -> None:
 async def test_killed_during_an_approval(tmp_path: Path) -> None:
     kill_in(tmp_path, "approval")
     [told], _ = await go_on(tmp_path)
-    assert "1 open calls" in told
+    assert "1 open call " in told
     [result] = [m.tool_results[0] for m in messages(tmp_path) if m.role == "tool"]
     assert result.content == "error: not run (the program ended while it waited for approval)"
     check_ledger(tmp_path)
@@ -114,7 +114,7 @@ async def test_without_its_journal_open_calls_are_closed_all_the_same(tmp_path: 
     for path in tmp_path.glob("work.wire*"):
         path.unlink()
     [told], _ = await go_on(tmp_path)
-    assert "1 open calls" in told
+    assert "1 open call " in told
     check_ledger(tmp_path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,21 @@ import pytest
 from agent.host.helpers import hosted, messages, turn
 from sightline.context.dialects.profiles import profile_for
 from sightline.demo.app import demo_app
+from sightline.events import RequestBuilt
+
+
+async def test_who_says_more_than_there_is_room_for_is_told_how_much_is_sent(
+    tmp_path: Path,
+) -> None:
+    profile = profile_for("local", "smollm2-135m-instruct")
+    async with hosted(tmp_path, ["Long.", "Short."], profile=profile) as (host, _):
+        told, untold = [
+            next(event for event in await turn(host, words) if isinstance(event, RequestBuilt))
+            for words in ("a word " * 20_000, "a word")
+        ]
+    [cut] = [warning for warning in told.warnings if "your message is too long" in warning]
+    assert re.search(r": [\d,]+ of its [\d,]+ tokens are sent, its middle is left out$", cut)
+    assert not any("your message" in warning for warning in untold.warnings)
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ async def test_only_requests_sent_before_are_missing(tmp_path: Path) -> None:
     [
         ("streaming", "the beginning of a reply is kept as incomplete"),
         ("calling", "2 open calls"),
-        ("approval", "1 open calls"),
+        ("approval", "1 open call "),
         ("building", ""),
     ],
 )

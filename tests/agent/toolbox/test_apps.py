@@ -66,6 +66,14 @@ async def test_an_action_that_is_not_offered_is_answered_with_those_that_are(box
     assert '"compose" is an action of "/inbox": use that path.' in content
 
 
+async def test_what_an_action_that_is_there_does_not_find_is_the_apps_to_say(box: Box) -> None:
+    params = {"code": "not_found"}
+    content = await box.failed("slop_invoke", app="mail", path="/", action="fail", params=params)
+    assert content.startswith("Not done. The app says not_found: no ")
+    assert "has no action" not in content
+    assert "Did you mean" not in content
+
+
 async def test_wrong_params_are_answered_with_the_complaint_and_the_schema(box: Box) -> None:
     content = await box.failed(
         "slop_invoke", app="mail", path="/inbox", action="compose", params={"to": 3}

@@ -158,13 +158,17 @@ def test_no_colour_is_no_colour(tmp_path: Path, people: list[Person]) -> None:
 
 
 def test_a_narrow_terminal_can_be_used(tmp_path: Path, people: list[Person]) -> None:
-    with Vendor(says("Short answer.")) as vendor:
+    call = {"app": "demo", "path": "/inbox/msg-104", "action": "reply", "params": {"body": "Yes."}}
+    with Vendor(Says(calls=(Call("slop_invoke", call),)), says("Short answer.")) as vendor:
         person = Person(tmp_path, vendor, "chat", "--demo", size=(20, 40))
         people.append(person)
         person.sees("/help lists")
         person.types("/context\r")
         person.sees("reserve")
         person.types("hi\r")
+        person.sees("do it?")  # a question that is wider than the terminal
+        person.sees("all:")
+        person.types("y")
         person.sees("Short answer.")
         assert person.leaves() == 0
 

@@ -50,13 +50,25 @@ def test_a_call_of_our_own_tools_shows_the_tool() -> None:
     assert shown(call_card(event, 80)) == '● query_db {"sql":"SELECT 1"}'
 
 
-def test_a_result_shows_its_beginning_and_counts_the_rest() -> None:
+def test_a_result_shows_its_beginning_and_its_end_and_counts_what_is_between() -> None:
     content = "\n".join(f"row {n}" for n in range(10))
     event = CallFinished(call_id="c", name="t", ok=True, content=content, message_id=7)
     assert shown(result_card(event, 80)).splitlines() == [
-        "  └ row 0", "    row 1", "    row 2", "    row 3",
-        "    … 6 more lines, /result 7 shows all",
+        "  └ row 0", "    row 1", "    row 2", "    … 4 more lines, /result 7 shows all",
+        "    row 7", "    row 8", "    row 9",
     ]  # fmt: skip
+    short = CallFinished(call_id="c", name="t", ok=True, content=content[: 6 * 7 + 5])
+    assert len(result_card(short, 80)) == 7
+
+
+def test_the_result_of_a_command_says_how_it_ended_and_not_that_it_was_done() -> None:
+    content = 'Done.\n{"exit_code":3,"seconds":0.26}\noutput:\nFAIL'
+    event = CallFinished(call_id="c", name="t", ok=True, content=content, message_id=7)
+    assert shown(result_card(event, 80)).splitlines() == [
+        '  └ {"exit_code":3,"seconds":0.26}', "    output:", "    FAIL",
+    ]  # fmt: skip
+    done = CallFinished(call_id="c", name="t", ok=True, content="Done.")
+    assert shown(result_card(done, 80)) == "  └ Done."
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)

@@ -383,6 +383,7 @@ async def test_a_command_is_followed_while_it_runs_and_stopped_by_a_key(
         chat.type("y\r")
         await until(lambda: live_of(chat).endswith("    one\n    two\n"))
         assert live_of(chat).startswith("run-1  running for ")
+        assert "waiting for a command" in status_of(chat)
         assert "1 running" in status_of(chat)
         chat.type("/runs\r")
         await chat.sees("> /runs", "    two")
@@ -492,8 +493,10 @@ async def test_a_line_for_the_shell_is_followed_and_stopped_by_a_key(
     async with chatting(tmp_path) as chat:
         chat.type("!echo $$ > pid; echo begun; exec sleep 1000\r")
         await until(lambda: live_of(chat) == "begun\n")
+        assert "waiting for a command" in status_of(chat)
         chat.type("\x1b")
         await chat.sees("■ stopped")
+        await until(lambda: "waiting" not in status_of(chat))
         wait_until_gone(int((tmp_path / "pid").read_text()))
 
 

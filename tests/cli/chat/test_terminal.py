@@ -344,6 +344,24 @@ async def test_the_status_is_always_there() -> None:
         await until(lambda: "status of the recorder" in screen.out.getvalue())
 
 
+async def test_what_is_drawn_with_a_question_knows_of_it() -> None:
+    async with running() as screen:
+        await until(lambda: "status of the recorder" in screen.out.getvalue())
+        drawn: list[bool] = []
+
+        def status(width: int) -> StyleAndTextTuples:  # noqa: ARG001 - as drivers are called
+            drawn.append(screen.terminal.has_question)
+            return []
+
+        screen.driver.status = status  # type: ignore[method-assign]  # to see what it is drawn by
+        asking = asyncio.create_task(screen.terminal.ask("sure?", {"y": "yes"}))
+        await until(lambda: bool(screen.terminal.asking))
+        assert drawn[-1]
+        screen.type("y")
+        assert await asking == "yes"
+        assert not screen.terminal.has_question
+
+
 async def test_commands_are_completed() -> None:
     async with running() as screen:
         buffer = screen.terminal._session.default_buffer

@@ -14,6 +14,7 @@ from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.registry import run
 from sightline.config import AppSettings
 from sightline.context.messages.parts import ToolCall
+from sightline.errors import NotFound
 
 
 class Person(PlainConsole):
@@ -82,6 +83,20 @@ async def test_files_go_back_with_the_words_or_stay_as_the_user_chooses(
         assert "The files stay as they are." in shown
         assert a.read_text() == "two\n"
         assert "Files" not in await does(host, "/redo")  # they are as that turn left them
+
+
+@pytest.mark.usefixtures("project")
+async def test_how_far_back_a_turn_is_can_be_seen_before_going_there(tmp_path: Path) -> None:
+    async with hosted(tmp_path, ["1.", "2."], apps=AppSettings(discover=False)) as (host, _):
+        with pytest.raises(NotFound, match="nothing to undo"):
+            await does(host, "/rewind")
+        for words in ("first", "second"):
+            await turn(host, words)
+        assert (await does(host, "/rewind")).splitlines() == [
+            "N  takes back this and what follows", "2  first", "1  second",
+        ]  # fmt: skip
+        await does(host, "/undo")
+        assert (await does(host, "/rewind")).splitlines()[1:] == ["1  first"]
 
 
 async def test_what_somebody_else_changed_is_never_overwritten_unasked(

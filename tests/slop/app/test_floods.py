@@ -47,6 +47,6 @@ async def test_who_sends_only_rubbish_is_let_go_and_told_why() -> None:
     while (message := await ours.receive()) is not None:
         told.append(message)
     last = json.loads(told[-1])["error"]
-    assert last["message"] == "let go: it sent more than 3 unreadable messages in 60 s"
+    assert last["message"] == "let go: it sent more than 3 faulty messages in 60 s"
     await serving
     await app.close()

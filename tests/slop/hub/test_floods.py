@@ -35,6 +35,29 @@ async def test_a_flood_ends_with_a_notice_and_not_at_once_again(kind: str, tmp_p
     assert reason.startswith("let go: ")
 
 
+def misnumbered(own: str, number: int) -> bytes:
+    """A small snapshot, and a patch whose seq is not the next one."""
+    snapshot = (
+        b'{"type":"snapshot","id":"%b","version":%d,"seq":0,"tree":{"id":"r","type":"root"}}\n'
+    )
+    patch = b'{"type":"patch","subscription":"%b","version":%d,"seq":99,"ops":[]}\n'
+    name, version = own.encode(), 2 * number
+    return snapshot % (name, version) + patch % (name, version + 1)
+
+
+async def test_an_app_whose_patches_never_follow_is_not_asked_without_end(tmp_path: Path) -> None:
+    flood = FloodingApp(tmp_path / "s", misnumbered, 1 << 30)
+    flood.start()
+    async with Hub(patience=Patience(faults=5)) as hub:
+        hub.add("flood", flood.dial)
+        async for world in hub.changes():
+            [app] = world.apps
+            if app.status == "disconnected":
+                assert app.reason == "let go: it sent more than 5 faulty messages in 60 s"
+                break
+    flood.stop()
+
+
 async def test_an_app_that_was_let_go_rests_whatever_it_announces(tmp_path: Path) -> None:
     flood = FloodingApp(tmp_path / "s", host_floods(0.05)["rubbish"], 1 << 30)
     flood.start()

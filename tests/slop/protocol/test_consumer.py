@@ -132,7 +132,10 @@ def test_a_mirror_follows_its_patches() -> None:
 def test_a_seq_out_of_order_subscribes_again_with_the_same_parameters(seq: int) -> None:
     consumer = mirrored()
     tell(consumer, patch(2, 1, 7))
-    assert tell(consumer, patch(3, seq, 8)) == []
+    [garbled] = tell(consumer, patch(3, seq, 8))
+    assert garbled == Garbled(
+        f"patch of 's1': version 3, seq {seq} does not follow version 2, seq 1"
+    )
     assert said(consumer) == AGAIN
     assert shown(consumer) == 7
 
@@ -147,6 +150,15 @@ def test_patches_on_the_way_are_dropped_until_the_fresh_snapshot() -> None:
     tell(consumer, patch(13, 1, 4))
     assert shown(consumer) == 4
     assert said(consumer) == []
+
+
+def test_a_patch_that_is_older_than_the_snapshot_and_comes_after_others_is_a_gap() -> None:
+    consumer = mirrored()
+    tell(consumer, patch(2, 1, 7))
+    [garbled] = tell(consumer, patch(1, 2, 8))
+    assert isinstance(garbled, Garbled)
+    assert said(consumer) == AGAIN
+    assert shown(consumer) == 7
 
 
 def test_a_patch_that_follows_another_version_than_ours_is_a_gap() -> None:

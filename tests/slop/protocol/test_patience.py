@@ -44,5 +44,5 @@ def test_faults_are_forgiven_with_time() -> None:
         budget.fault(second)
     for _ in range(3):
         budget.fault(300)
-    with pytest.raises(LetGo, match="more than 3 unreadable messages in 30 s"):
+    with pytest.raises(LetGo, match="more than 3 faulty messages in 30 s"):
         budget.fault(300)

@@ -214,6 +214,7 @@ async def compose(
         options = _showing(_moved(inputs, prompt), inputs, prompt, offer.sight)
         request = encode(prompt, profile, options)
         notices = [notice.message for notice in request.receipt_of(prompt).warnings]
+        notices += _cut_input(prompt)
         if not profile.tools.calls:
             notices.append(no_tools(profile))
         return Composed(
@@ -223,6 +224,16 @@ async def compose(
         )  # fmt: skip
 
     return await asyncio.to_thread(finish)
+
+
+def _cut_input(prompt: Prompt) -> list[str]:
+    """Say that the user's own words are not all there."""
+    return [
+        f"your message is too long for the model: {line.kept:,} of its {line.offered:,} tokens are "
+        "sent, its middle is left out"
+        for line in prompt.receipt.slots
+        if line.name == "input" and line.cut
+    ]
 
 
 def _offer(inputs: Inputs) -> _Offer:

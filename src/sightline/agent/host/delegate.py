@@ -187,5 +187,7 @@ def _report(number: int, ended: TurnEnded | None, words: str) -> Ran:
     if ended is not None and ended.outcome == "answered":
         return Ran.of(f"{ended.text}\n{where}")
     why = "it was interrupted" if ended is None else ended.detail or ended.code or ended.outcome
+    if ended is not None and ended.outcome == "cancelled":
+        why = f"stopped {ended.detail}".rstrip()
     rest = f"\nIts last words: {words}" if words.strip() else ""
     return Ran.of(f"error: the task was not finished {where}: {why}{rest}", ok=False)

@@ -41,7 +41,8 @@ class Recovered(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         reply = ["the beginning of a reply is kept as incomplete"] if self.reply else []
-        calls = [f"{self.calls} open calls are marked as interrupted"] if self.calls else []
+        many = "1 open call is" if self.calls == 1 else f"{self.calls} open calls are"
+        calls = [f"{many} marked as interrupted"] if self.calls else []
         return "the program was ended in the middle of a turn: " + "; ".join(reply + calls)
 
 

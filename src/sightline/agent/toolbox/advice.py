@@ -78,8 +78,10 @@ def about_failure(
 ) -> str:  # fmt: skip
     """Say what to do after an app refused an action."""
     match error.reason:
-        case "not_found":
+        case "not_found" if offered(world, app, path, action) is None:
             return missing_action(world, app, path, action, query_name)
+        case "not_found":
+            return ""  # something that its parameters name: the app has said what
         case "invalid_params":
             shown = offered(world, app, path, action)
             schema = "" if shown is None else msgspec.json.encode(shown.params or {}).decode()

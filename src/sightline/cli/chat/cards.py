@@ -30,7 +30,8 @@ from sightline.events import (
 
 __all__ = ["call_card", "card", "error_line", "result_card", "user_card"]
 
-_RESULT_LINES: Final = 4
+_FIRST_LINES: Final = 3
+_LAST_LINES: Final = 3
 _DIFF_LINES: Final = 24
 _ENDINGS: Final = {
     "length": "the answer is cut off: it reached the model's limit",
@@ -97,20 +98,24 @@ def call_card(event: CallStarted, width: int) -> list[Line]:
 
 
 def result_card(event: CallFinished, width: int) -> list[Line]:
-    """Write the beginning of what a tool answered, and how much more there is."""
+    """Write the beginning and the end of what a tool answered, and how much is between them.
+
+    The end, because a test run or a build says there what became of it.
+    """
     if event.diff:
         return _changed(event, width)
-    lines = clean(event.content).rstrip("\n").expandtabs(4).split("\n")
+    text = clean(event.content).rstrip("\n").expandtabs(4)
+    # What came of it says that it was done, and a command that failed or was stopped says so.
+    lines = (text.removeprefix("Done.\n") if event.ok else text).split("\n")
+    more = len(lines) - _FIRST_LINES - _LAST_LINES
+    where = "" if event.message_id is None else f", /result {event.message_id} shows all"
+    if more > 1:
+        lines[_FIRST_LINES:-_LAST_LINES] = [f"… {more} more lines{where}"]
     style = "dim" if event.ok else "error"
-    shown: list[Line] = [
-        ((style, f"  {'└' if index == 0 else ' '} {cut(text, max(1, width - 4))}"),)
-        for index, text in enumerate(lines[:_RESULT_LINES])
+    return [
+        ((style, f"  {'└' if index == 0 else ' '} {cut(line, max(1, width - 4))}"),)
+        for index, line in enumerate(lines)
     ]
-    more = len(lines) - _RESULT_LINES
-    if more > 0:
-        where = "" if event.message_id is None else f", /result {event.message_id} shows all"
-        shown.append((("dim", f"    … {more} more {'line' if more == 1 else 'lines'}{where}"),))
-    return shown
 
 
 def _changed(event: CallFinished, width: int) -> list[Line]:

@@ -248,8 +248,11 @@ class ChatDriver:
     def status(self, width: int) -> StyleAndTextTuples:
         """Draw the status line."""
         runs = len(self._running)
-        waits = bool(self._open or self._terminal.asking)
-        busy = "waiting for you" if waits else self._status.busy
+        busy = self._status.busy
+        if self._open or self._terminal.has_question:
+            busy = "waiting for you"
+        elif self._shell.is_running or (busy and any(run.is_awaited for run in self._running)):
+            busy = "waiting for a command"
         queued = len(self._lines)
         status = replace(self._status, queued=queued, mode=self._host.mode, runs=runs, busy=busy)
         return [(f"class:{style}", text) for style, text in status_line(status, width)]

@@ -39,6 +39,10 @@ class UserShell:
         self._for_model: list[str] = []
 
     @property
+    def is_running(self) -> bool:
+        return self._output is not None
+
+    @property
     def live(self) -> str:
         """The end of what the command that runs has said so far."""
         return "" if self._output is None else self._output.end(_LIVE_BYTES)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -36,6 +37,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import Output
 from prompt_toolkit.styles import DynamicStyle, Style
+from prompt_toolkit.utils import get_cwidth
 
 from sightline.cli.chat.theme import SCREEN_STYLES, Ground, TerminalAnswer
 
@@ -245,6 +247,11 @@ class Terminal:
         return await self._ask(text, {}, begun)
 
     @property
+    def has_question(self) -> bool:
+        """Whether somebody is asked, on the screen already or with what is drawn next."""
+        return self._question is not None
+
+    @property
     def asking(self) -> str:
         """The question that is on the screen and waits; empty if there is none."""
         question = self._question
@@ -307,7 +314,7 @@ class Terminal:
 
     def _message(self) -> StyleAndTextTuples:
         if self._question is not None:
-            return [("class:ask", f"{self._question.text} ")]
+            return [("class:ask", _fitted(self._question.text, self.width))]
         if self.driver is None:
             return [("", PROMPT)]
         # Asked for some ten times while one screen is drawn.
@@ -455,6 +462,16 @@ class UserHistory(History):
         except OSError:
             return InMemoryHistory()
         return FileHistory(path)
+
+
+def _fitted(question: str, width: int) -> str:
+    """Break a question into lines, of which the last leaves room for an answer.
+
+    What stands before the input is drawn as part of it, and not at all where it is too wide.
+    """
+    lines = textwrap.wrap(question, max(10, width - 2)) or [""]
+    is_narrow = get_cwidth(lines[-1]) < width - 2
+    return "\n".join(lines) + (" " if is_narrow else "\n")
 
 
 class _Completer(Completer):

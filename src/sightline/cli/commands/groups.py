@@ -116,10 +116,23 @@ async def _undo(call: CommandCall) -> None:
 
 
 @COMMANDS.command("rewind", idle=True, example="/rewind 3")
-@click.argument("n", type=NUMBER)
-async def _rewind(call: CommandCall, n: int) -> None:
-    """Take back the last N groups, as /undo does one."""
-    await _take_back(call, n)
+@click.argument("n", type=NUMBER, required=False)
+async def _rewind(call: CommandCall, n: int | None) -> None:
+    """Take back the last N groups, as /undo does one; without N, list how far back each is."""
+    if n is None:
+        await _list_steps_back(call)
+    else:
+        await _take_back(call, n)
+
+
+async def _list_steps_back(call: CommandCall) -> None:
+    session = call.host.session.id
+    recent = await call.ledger(lambda ledger: ledger.groups.recent(session, 10, dropped=False))
+    rows = [(str(back), group.prompt) for back, group in enumerate(reversed(recent), 1)]
+    if not rows:
+        raise NotFound("there is nothing to undo")
+    lines = columns([("N", "takes back this and what follows"), *reversed(rows)], right=[0])
+    call.console.write("\n".join(cut(line, call.console.width) for line in lines))
 
 
 async def _take_back(call: CommandCall, count: int) -> None:

@@ -12,7 +12,8 @@ if its `seq` is the next one and its ops apply. Anything else (a gap, a repetiti
 a patch that does not fit) makes it subscribe again with the same parameters; until
 the fresh snapshot is there, patches are dropped, and so are later ones whose
 version is not beyond that snapshot's. Without a `seq`, as before SLOP 0.2, a gap is
-not seen.
+not seen. Each such patch is `Garbled`, too: a provider that numbers all of them wrongly
+is asked as often as its driver has patience for.
 
 *What cannot be read may have been a change*, unless it says that it is none: of the
 subscription it names, of every one if it names none. A mirror that was current asks
@@ -159,7 +160,7 @@ class RequestFailed(msgspec.Struct, frozen=True):
 
 
 class Garbled(msgspec.Struct, frozen=True):
-    """The provider sent something that is not a message, or not a tree; it was skipped."""
+    """The provider sent what is no message, no tree or no patch of ours; it was skipped."""
 
     reason: str
 
@@ -503,11 +504,10 @@ class Consumer(msgspec.Struct):
         return [MirrorChanged(request, tree, version, patched=False)]
 
     def _take_patch(self, message: Patch, ops: Text) -> Steps[list[ConsumerEvent]]:
-        mirror, before = self._to_be_patched(message)
-        if mirror is None or before is None:
+        if (mirror := self._to_be_patched(message)) is None:
             return []
         try:
-            tree = yield from apply_steps(before, ops, self.limits)
+            tree = yield from apply_steps(_followed(mirror, message), ops, self.limits)
             mirror.grow(size(ops))
             yield from self._measure(mirror, tree)
         except InvalidInput as error:
@@ -518,8 +518,7 @@ class Consumer(msgspec.Struct):
         """Take in a patch in one go if it has a few ops; None if it has more."""
         if len(message.ops) > _SHORT_BYTES:
             return None
-        mirror, before = self._to_be_patched(message)
-        if mirror is None or before is None:
+        if (mirror := self._to_be_patched(message)) is None:
             return []
         most_nodes = self.limits.nodes
         if mirror.most_bytes > self.message_bytes - _SHORT_BYTES or (
@@ -527,27 +526,22 @@ class Consumer(msgspec.Struct):
         ):
             return None
         try:
+            before = _followed(mirror, message)
             tree = apply(before, decode_ops(bytes(message.ops)), self.limits)
         except InvalidInput as error:
             return self._refuse_patch(mirror, error)
         mirror.grow(len(message.ops))
         return self._patched(mirror, message, tree)
 
-    def _to_be_patched(self, message: Patch) -> tuple[Mirror | None, Node | None]:
-        """Find the mirror that a patch follows upon, and its tree; asks again if one is missing."""
+    def _to_be_patched(self, message: Patch) -> Mirror | None:
+        """Find the mirror that a patch is for; None if it is for none that waits for patches."""
         mirror = self.mirrors.get(message.subscription)
         if mirror is None or mirror.tree is None or mirror.awaits_snapshot:
-            return None, None
-        # SLOP, messages: what is not beyond the fresh snapshot is dropped.
-        if message.version <= mirror.base_version and not mirror.awaits_resume:
-            return None, None
-        is_next = isinstance(message.seq, UnsetType) or message.seq == mirror.seq + 1
-        follows = isinstance(message.base, UnsetType) or message.base == mirror.version
-        # SLOP, messages: who sees a gap in seq subscribes again.
-        if not is_next or not follows or message.version < mirror.version:
-            self._ask_again(mirror)
-            return None, None
-        return mirror, mirror.tree
+            return None
+        # SLOP, messages: what is not beyond the fresh snapshot is dropped. Once a patch has
+        # followed it nothing so old can be on its way, and what comes contradicts that patch.
+        is_old = message.version <= mirror.base_version and not mirror.awaits_resume
+        return None if is_old and mirror.version == mirror.base_version else mirror
 
     def _refuse_patch(self, mirror: Mirror, error: InvalidInput) -> list[ConsumerEvent]:
         self._doubt(mirror.ask.id)
@@ -612,6 +606,17 @@ class Consumer(msgspec.Struct):
             self._outbox.append(serialize(message))
         except UnicodeEncodeError:  # a model may write one as an escape
             raise InvalidInput("a string must not contain a lone surrogate") from None
+
+
+def _followed(mirror: Mirror, message: Patch) -> Node:
+    """Give the tree that a patch follows upon. Raises InvalidInput where something is missing."""
+    is_next = isinstance(message.seq, UnsetType) or message.seq == mirror.seq + 1
+    follows = isinstance(message.base, UnsetType) or message.base == mirror.version
+    # SLOP, messages: who sees a gap in seq subscribes again.
+    if mirror.tree is None or not is_next or not follows or message.version < mirror.version:
+        have = f"version {mirror.version}, seq {mirror.seq}"
+        raise InvalidInput(f"version {message.version}, seq {message.seq} does not follow {have}")
+    return mirror.tree
 
 
 def _value(text: Text | UnsetType) -> Steps[Any]:

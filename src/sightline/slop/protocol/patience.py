@@ -2,8 +2,8 @@
 
 Working time is a share of all time, of which some can be saved up: who sent little may send
 much at once. Who has used it up waits, which is felt on the line as a slow reader, and who
-has been made to wait for too long is let go. Faults (what cannot be read) are counted alike,
-but nobody waits for those.
+has been made to wait for too long is let go. Faults (what cannot be read, and patches that
+do not follow upon what came before) are counted alike, but nobody waits for those.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Patience:
     """Upper bounds for one connection, all settable.
 
     `busy_share` of the time may be spent on what it sends, `busy_s` in one go; `held_s` it may
-    be held back for wanting more. `faults` messages in `faults_s` may be unreadable. A reader
+    be held back for wanting more. `faults` messages in `faults_s` may be faulty. A reader
     that takes nothing for `unread_s`, while something is being sent to it, is let go. `rest_s`
     goes by before an app that was let go is tried again.
     """
@@ -68,7 +68,7 @@ class PatienceLeft:
         if self._faults < 0:
             patience = self._patience
             raise LetGo(
-                f"let go: it sent more than {patience.faults} unreadable messages"
+                f"let go: it sent more than {patience.faults} faulty messages"
                 f" in {patience.faults_s:g} s"
             )
 
