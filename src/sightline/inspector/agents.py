@@ -368,7 +368,8 @@ def departure(old: AgentRequest, new: AgentRequest, profile: Profile) -> dict[st
     if found.cause:
         whole, _ = _weighed(old, old.body, messages_of(old.body))
         lost = whole - whole * found.shared // max(1, found.whole)
-        price = extra_price(profile.prices)
+        usage = new.passed.usage
+        price = extra_price(profile.prices, usage.cache_write_tokens if usage else None)
         place_of_it = f" at {found.path}" if found.path else ""
         detail = f" ({found.detail})" if found.detail else ""
         answer |= {
