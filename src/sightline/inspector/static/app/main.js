@@ -256,7 +256,8 @@ const Page = () => {
         html`<label><input type="checkbox" checked=${follow.value}
         onChange=${() => (follow.value = !follow.value)} /> follow</label>`
       }
-      <span class="quiet" role="status">${news.value.state}</span>
+      <span class=${news.value.isTrouble ? "warning" : "quiet"}
+        role="status">${news.value.state}</span>
       ${!isExport && session !== null && html`<a href=${exportOf(session)} download>Export</a>`}
       <button type="button" class="plain right" aria-haspopup="dialog"
         onClick=${() => (palette.value = true)}><kbd>${PALETTE_KEYS}</kbd> anything</button>
