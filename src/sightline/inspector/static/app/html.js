@@ -18,11 +18,16 @@ const whole = new Intl.NumberFormat("en");
 
 export const count = (n) => (n === null || n === undefined ? "–" : whole.format(n));
 export const tokens = (n, basis) => `${count(n)}${basis && basis !== "counted" ? ` ${basis}` : ""}`;
-export const share = (part, all) => (all ? `${Math.round((100 * part) / all)} %` : "–");
-export const dollars = (usd) =>
-  usd === null || usd === undefined
-    ? "unpriced"
-    : `$${usd === 0 ? "0" : usd < 0.01 ? usd.toFixed(5) : usd.toFixed(2)}`;
+export const share = (part, all) => (all ? `${Math.round((100 * part) / all)}\u00a0%` : "–");
+
+const LEAST_USD = 0.0001; // that is written as an amount
+
+/** An amount as it is written everywhere, so that figures add up to their sum. */
+export const dollars = (usd) => {
+  if (usd === null || usd === undefined) return "unpriced";
+  if (usd > 0 && usd < LEAST_USD) return `under $${LEAST_USD}`;
+  return usd === 0 ? "$0" : `$${usd.toFixed(usd < 1 ? 4 : 2)}`;
+};
 export const seconds = (ms) =>
   ms === null || ms === undefined
     ? "–"

@@ -2,14 +2,17 @@
 import { html, seconds } from "app/html";
 import { Empty } from "app/notice";
 
-export const TraceView = ({ trace, note = "" }) => {
+export const TraceView = ({ trace, duration, note = "" }) => {
   if (trace.length === 0)
     return html`<section aria-label="Trace"><${Empty} title="Nothing was timed in this turn">
     ${note}<//>
     </section>`;
   const total = Math.max(1, ...trace.map((span) => span.end_ms));
   return html`<section aria-label="Trace">
-    <p class="lead">${seconds(total)} in all</p>
+    <p class="lead"><b>${seconds(total)}</b> in all${
+      duration !== null &&
+      html`, <span class="quiet">${seconds(duration)} of it since the first request was sent</span>`
+    }</p>
     <table class="trace"><caption>Waterfall of the turn</caption>
       <thead><tr><th scope="col">step</th><th scope="col">took</th>
         <th scope="col">when</th></tr></thead>

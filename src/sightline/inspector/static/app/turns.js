@@ -146,7 +146,13 @@ const TurnHeads = ({ what }) => html`<div class="turn heads quiet" aria-hidden="
   <span>#</span><span>${what}</span>
   <span>cached</span><span class="figure">cost</span><span class="figure">time</span></div>`;
 
-export const TurnList = ({ list, selected, onSelect, what }) => html`<div class="turns">
+// Where the page is one column, what was chosen stands below the list.
+const showChosen = ({ target }) => {
+  if (target.closest(".vrow")) document.querySelector(".view")?.scrollIntoView();
+};
+
+export const TurnList = ({ list, selected, onSelect, what }) => html`<div class="turns"
+  onClick=${showChosen}>
   <${TurnHeads} what=${what} />
   <${NoTurns} list=${list} />
   <${VirtualList}

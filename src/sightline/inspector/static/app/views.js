@@ -56,7 +56,8 @@ export const View = ({ turn, requests, about, agent, fresh }) => {
     return html`<${PromptView} key=${key} data=${data} requests=${requests} />`;
   if (view === "changes") return html`<${ChangesView} key=${key} data=${data} />`;
   if (view === "trace")
-    return html`<${TraceView} key=${key} trace=${data.trace} note=${data.note} />`;
+    return html`<${TraceView} key=${key} trace=${data.trace} duration=${turn.duration_ms}
+      note=${data.note} />`;
   if (view === "whatif" && agent) return html`<${AgentWhatIf} key=${key} />`;
   if (view === "whatif") return html`<${WhatIf} key=${key} data=${data} />`;
   return html`<${Picture} key=${key} data=${data} />`;
