@@ -285,7 +285,7 @@ def test_the_ledger_shows_groups_states_search_sql_and_verifies(page: Page) -> N
         "SELECT count(*) AS n FROM messages"
     )
     ledger.get_by_role("button", name="Run").click()
-    expect(ledger.get_by_role("table", name="1 rows")).to_contain_text("n")
+    expect(ledger.get_by_role("table", name="1 row")).to_contain_text("n")
     ledger.get_by_role("textbox", name="One read-only statement").fill("DELETE FROM messages")
     ledger.get_by_role("button", name="Run").click()
     expect(ledger.get_by_role("alert")).to_be_visible()
@@ -351,6 +351,8 @@ def test_a_running_chat_is_followed_live(
     chat.say("second")
     expect(turns).to_have_count(2)
     expect(turns.last).to_have_attribute("aria-selected", "true")
+    chat.say("do third")
+    expect(page).to_have_url(re.compile("/t/3/2/"))  # the newest request of the newest turn
     chat.leave()
     view(page, "Ledger")
     first = page.get_by_role("listbox", name="Groups").get_by_role("option").first

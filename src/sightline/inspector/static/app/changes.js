@@ -1,7 +1,7 @@
 // What changed since the request before, or between any two: by slot, message, path and word.
 import { useAnswer } from "app/api";
 import { differencesOf, totalsOf } from "app/differences";
-import { count, html } from "app/html";
+import { count, html, many } from "app/html";
 import { colourOf } from "app/map";
 import { Empty, Pending, Problem } from "app/notice";
 import { DriftNote } from "app/prompt";
@@ -25,8 +25,7 @@ const MOST_SHOWN = 200; // characters of a message that is the same in another p
 
 const Change = ({ change }) => {
   if (change.kind === "same")
-    return html`<li class="quiet">unchanged: ${count(change.count)}
-      ${" "}${change.count === 1 ? "message" : "messages"}</li>`;
+    return html`<li class="quiet">unchanged: ${many(change.count, "message")}</li>`;
   if (MOVES[change.kind])
     return html`<li class="line quiet"><b>${MOVES[change.kind]}</b> ${change.role}:
       ${" "}${change.text.slice(0, MOST_SHOWN)}</li>`;

@@ -8,7 +8,8 @@ import { h } from "preact";
 const HIDDEN = /[\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
 const named = (control) =>
   `⟨U+${control.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
-const revealed = (child) => (typeof child === "string" ? child.replace(HIDDEN, named) : child);
+export const revealed = (child) =>
+  typeof child === "string" ? child.replace(HIDDEN, named) : child;
 
 const element = (type, props, ...children) => h(type, props, ...children.map(revealed));
 
@@ -17,6 +18,8 @@ export const html = htm.bind(element);
 const whole = new Intl.NumberFormat("en");
 
 export const count = (n) => (n === null || n === undefined ? "–" : whole.format(n));
+/** How many there are of something, by the name of one. */
+export const many = (n, name) => `${count(n)} ${name}${n === 1 ? "" : "s"}`;
 export const tokens = (n, basis) => `${count(n)}${basis && basis !== "counted" ? ` ${basis}` : ""}`;
 export const share = (part, all) => (all ? `${Math.round((100 * part) / all)}\u00a0%` : "–");
 

@@ -1,7 +1,7 @@
 // The durable record: groups, STATE through time, scratchpad, memos, search, verify, SQL.
 import { useSignal } from "@preact/signals";
 import { isExport, post, useAnswer } from "app/api";
-import { count, html, tokens } from "app/html";
+import { html, many, tokens } from "app/html";
 import { VirtualList } from "app/list";
 import { Empty, Pending, Problem } from "app/notice";
 import { route, setOption } from "app/route";
@@ -17,8 +17,8 @@ const ONLY_SENT = "Only those that stood in a request of this session: the ledge
 const GroupRow = (
   item,
 ) => html`<span><span class="line"><b>${item.id}</b> <span class="tag">${item.status}</span>
-  ${" "}<span class="quiet">${count(item.messages)} messages,
-    ${" "}${count(item.tokens)} tokens</span></span>
+  ${" "}<span class="quiet">${many(item.messages, "message")},
+    ${" "}${many(item.tokens, "token")}</span></span>
   <span class="line">${item.text}</span></span>`;
 
 const States = ({ states }) => {
@@ -95,7 +95,7 @@ const Sql = ({ session }) => {
     ${data?.error && html`<${Problem} error=${data.error} />`}
     ${
       data?.rows &&
-      html`<div class="wide"><table><caption>${count(data.rows.length)} rows</caption>
+      html`<div class="wide"><table><caption>${many(data.rows.length, "row")}</caption>
       <thead><tr>
         ${data.columns.map((name) => html`<th scope="col" key=${name}>${name}</th>`)}
       </tr></thead>
@@ -127,7 +127,7 @@ export const LedgerView = ({ fresh }) => {
   if (!data) return html`<${Pending} answer=${answer} what="the ledger" />`;
   const group = data.groups[chosen.value];
   return html`<section aria-label="Ledger">
-    <p class="lead"><code>${data.path}</code> ${count(data.groups.length)} groups</p>
+    <p class="lead"><code>${data.path}</code> ${many(data.groups.length, "group")}</p>
     ${!isExport && html`<${Verify} />`}
     ${!isExport && html`<${Search} />`}
     <h2>Groups</h2>

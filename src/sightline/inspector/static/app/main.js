@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { isExport, listen, news, useAnswer } from "app/api";
-import { count, html } from "app/html";
+import { count, html, revealed } from "app/html";
 import { Empty, Pending } from "app/notice";
 import { address, go, route, TITLES, VIEWS } from "app/route";
 import { CHIPS, Filter, Overview, TurnList, useTurns } from "app/turns";
@@ -173,7 +173,7 @@ const Session = ({ about, agent }) => {
   useKeys(actions);
   const title = about.sessions.find((item) => item.id === session)?.title;
   useEffect(() => {
-    document.title = titleOf(current, title).filter(Boolean).join(" · ");
+    document.title = revealed(titleOf(current, title).filter(Boolean).join(" · "));
   }, [current, title]);
   // A turn that has ended stays as it is; the ledger does not.
   const changes = view === "ledger" || current?.status === "running";

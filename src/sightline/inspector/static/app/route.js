@@ -20,7 +20,7 @@ const parse = (hash) => {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
   const parts = path.split("/");
   const after = (key) => (parts.includes(key) ? parts[parts.indexOf(key) + 1] : undefined);
-  const number = (text) => (/^\d+$/.test(text ?? "") ? Number(text) : null);
+  const number = (text) => (/^\d{1,15}$/.test(text ?? "") ? Number(text) : null); // as it is written
   const view = parts[parts.length - 1];
   const { filter = "", find = null, ...options } = Object.fromEntries(new URLSearchParams(query));
   return {
