@@ -144,6 +144,8 @@ def test_characters_that_turn_text_round_are_shown_wherever_it_is(
         ("#/s/99999999999999999999999/picture", "#/s/1/t/4/1/picture"),
         ("#/s/1/t/99999999999999999999/1/prompt", "#/s/1/t/4/1/prompt"),
         ("#/s/1/t/2/1/<script>", "#/s/1/t/2/1/"),
+        ("#/s/1/t/2/999/trace", "#/s/1/t/2/2/trace"),
+        ("#/s/1/t/2/0/trace", "#/s/1/t/2/2/trace"),
         ("#/s/__proto__/t/%00", "#/s/1/t/4/1/picture"),
     ],
 )
@@ -156,4 +158,5 @@ def test_an_address_that_cannot_be_meant_leads_to_what_is_there(
     page.goto(f"{inspector.origin}{inspector.ticket[1]}{address}")
     expect(page).to_have_url(re.compile(re.escape(lands)))
     expect(page.get_by_role("article", name="outcome")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
     expect(connection(page)).to_have_text("live")

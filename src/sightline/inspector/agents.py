@@ -376,7 +376,9 @@ def departure(old: AgentRequest, new: AgentRequest, profile: Profile) -> dict[st
             "kind": "regression",
             "lost_tokens": lost,
             "cost_usd": None if price is None else lost * price / _MILLION,
-            "cause": f"byte {at:,}: {CAUSES[found.cause][0]}{detail}{place_of_it}",
+            # A vendor reads tools first, wherever an agent writes them.
+            "cause": f"{CAUSES[found.cause][0]}{detail}{place_of_it}; "
+            f"as it was sent, from byte {at:,} on",
         }
     return answer
 

@@ -119,7 +119,13 @@ const Search = () => {
 const Memo = (memo) =>
   html`<li key=${memo.id}><span class="tag">${memo.tags}</span> ${memo.content}</li>`;
 
-export const LedgerView = ({ fresh }) => {
+const NoGroups = ({ agent }) =>
+  agent
+    ? html`<${Empty} title="Another agent's session has no groups">What it sent and what was
+        ${" "}answered are <code>exchanges</code>: the list of turns shows them.<//>`
+    : html`<${Empty} title="This session has no groups of messages" />`;
+
+export const LedgerView = ({ agent, fresh }) => {
   const { session } = route.value;
   const answer = useAnswer(`/api/sessions/${session}/ledger`, fresh);
   const { data } = answer;
@@ -131,11 +137,14 @@ export const LedgerView = ({ fresh }) => {
     ${!isExport && html`<${Verify} />`}
     ${!isExport && html`<${Search} />`}
     <h2>Groups</h2>
-    ${data.groups.length === 0 && html`<${Empty} title="This session has no groups of messages" />`}
-    <${VirtualList} id="groups" label="Groups" count=${data.groups.length}
-      height=${ROW} fit selected=${chosen.value}
-      onSelect=${(index) => (chosen.value = index)}
-      row=${(index) => GroupRow(data.groups[index])} />
+    ${
+      data.groups.length === 0
+        ? html`<${NoGroups} agent=${agent} />`
+        : html`<${VirtualList} id="groups" label="Groups" count=${data.groups.length}
+            height=${ROW} fit selected=${chosen.value}
+            onSelect=${(index) => (chosen.value = index)}
+            row=${(index) => GroupRow(data.groups[index])} />`
+    }
     ${group && html`<${Group} session=${session} group=${group.id} fresh=${fresh} />`}
     <h2>STATE through time</h2>
     <${States} states=${data.states} />

@@ -141,7 +141,7 @@ const newsOf = (session) => (news.value.session === session ? news.value.turns :
 const titleOf = (turn, title) => [turn && `${turn.turn} · ${turn.text}`, title, "Sightline"];
 
 const Session = ({ about, agent }) => {
-  const { session, turn, filter, view } = route.value;
+  const { session, turn, request, filter, view } = route.value;
   const fresh = newsOf(session);
   const list = useTurns(session, fresh);
   const { turns, data } = list;
@@ -165,10 +165,12 @@ const Session = ({ about, agent }) => {
     if (isAnswered && !views.value.parts) bringViews();
   }, [isAnswered]);
   const current = list.rows.get(turn);
+  const last = current?.requests ?? 0;
+  const isBehind = follow.value && last > request;
   useEffect(() => {
-    if (follow.value && current?.requests > route.value.request)
-      go({ request: current.requests }, { replace: true });
-  }, [follow.value, current]);
+    if (last > 0 && (isBehind || request < 1 || request > last))
+      go({ request: last }, { replace: true });
+  }, [isBehind, last, request]);
   const actions = [...everywhere(session), ...amongTurns(turns, selected, current, choose)];
   useKeys(actions);
   const title = about.sessions.find((item) => item.id === session)?.title;
@@ -250,7 +252,7 @@ const Page = () => {
   return html`<div class="page">
     <header>
       <h1>Sightline</h1>
-      ${data && html`<${Sessions} sessions=${data.sessions} session=${session} />`}
+      ${data?.sessions.length > 0 && html`<${Sessions} sessions=${data.sessions} session=${session} />`}
       ${
         !isExport &&
         html`<label><input type="checkbox" checked=${follow.value}

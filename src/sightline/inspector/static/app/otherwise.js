@@ -17,7 +17,11 @@ const Outcome = ({ data }) => html`<div>
       <${Change} name="price of the prompts" before=${data.usd[0]} after=${data.usd[1]}
         show=${dollars} />
     </tbody></table>
-  ${data.how.length > 0 && html`<pre tabindex="0" aria-label="How">${data.how.join("\n")}</pre>`}
+  ${
+    data.how.length > 0 &&
+    html`<h2>How</h2>
+    <pre tabindex="0" aria-label="How">${data.how.join("\n")}</pre>`
+  }
 </div>`;
 
 export const AgentWhatIf = () => {

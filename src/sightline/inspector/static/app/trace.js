@@ -11,6 +11,7 @@ export const TraceView = ({ trace, duration, note = "" }) => {
   return html`<section aria-label="Trace">
     <p class="lead"><b>${seconds(total)}</b> in all${
       duration !== null &&
+      seconds(duration) !== seconds(total) &&
       html`, <span class="quiet">${seconds(duration)} of it since the first request was sent</span>`
     }</p>
     <table class="trace"><caption>Waterfall of the turn</caption>

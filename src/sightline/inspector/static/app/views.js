@@ -36,7 +36,7 @@ export const View = ({ turn, requests, about, agent, fresh }) => {
   const answer = useAnswer(own ? null : path, fresh);
   const { data } = answer;
   const key = `${session}.${turn?.turn}.${request}`;
-  if (view === "ledger") return html`<${LedgerView} fresh=${fresh} />`;
+  if (view === "ledger") return html`<${LedgerView} agent=${agent} fresh=${fresh} />`;
   if (!turn)
     return html`<${Empty} title="No turn is chosen">Choose one in the list; a session without any
       ${" "}is begun with <code>sightline chat</code>.<//>`;
