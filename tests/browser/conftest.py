@@ -65,11 +65,15 @@ class Chat:
             env={**os.environ, "PYTHONPATH": _PATH},
         )
 
+    def begin(self, line: str) -> None:
+        """Begin a turn, or go on with one that waits for a line."""
+        _stream(self._process.stdin).write(f"{line}\n")
+        _stream(self._process.stdin).flush()
+
     def say(self, *lines: str) -> None:
         """Take a turn for each line."""
         for line in lines:
-            _stream(self._process.stdin).write(f"{line}\n")
-            _stream(self._process.stdin).flush()
+            self.begin(line)
             assert _stream(self._process.stdout).readline() == "ended\n"
 
     def leave(self) -> None:

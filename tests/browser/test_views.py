@@ -165,6 +165,27 @@ def test_a_turn_is_seen_while_it_runs(
         owner.close()
 
 
+def test_where_the_time_goes_is_seen_while_it_does(
+    visit: Callable[..., Page], inspect: Callable[..., Inspector], tmp_path: Path
+) -> None:
+    chat = Chat(tmp_path / "work.db")
+    chat.say("first")
+    page = visit(inspect(tmp_path / "work.db").address)
+    expect(page.get_by_role("article", name="outcome")).to_be_visible()
+    page.get_by_label("follow").check()
+    view(page, "Trace")
+    trace = page.get_by_role("region", name="Trace")
+    chat.begin("wait for me")
+    expect(trace.get_by_role("status")).to_contain_text("waiting for your approval")
+    running = page.get_by_role("listbox", name="Turns").get_by_role("option").last
+    expect(running).to_contain_text("…")
+    chat.say("go on")
+    expect(trace.get_by_role("status")).to_have_count(0)
+    expect(trace.get_by_role("rowheader", name="slop_invoke")).to_be_visible()
+    expect(running).to_contain_text("answered")
+    chat.leave()
+
+
 def test_the_prompt_is_the_request_byte_for_byte_with_its_difference(page: Page) -> None:
     view(page, "Prompt")
     section = page.get_by_role("region", name="Prompt")

@@ -47,6 +47,11 @@ test("a figure that nobody knows is never a zero", () => {
   );
 });
 
+test("a time is written in the units that people use for so much", () => {
+  const written = [999, 59_900, 125_000, 3_600_000, 360_000_000].map(seconds);
+  assert.deepEqual(written, ["999 ms", "59.9 s", "2 m 5 s", "1 h 0 m", "100 h 0 m"]);
+});
+
 test("an amount is written to a hundredth of a cent, and what is less is not free", () => {
   const written = [0, 0.00001, 0.0187, 0.99, 12.345].map(dollars);
   assert.deepEqual(written, ["$0", "under $0.0001", "$0.0187", "$0.9900", "$12.35"]);

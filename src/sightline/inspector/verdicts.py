@@ -349,7 +349,10 @@ def cost_verdict(
         )
     lines.append(f"the turn: {len(turn)} {'request' if len(turn) == 1 else 'requests'}")
     rest = f" and {session.unpriced} unpriced" if session.unpriced else ""
-    lines.append(f"the session: {in_dollars(session.cost_nanousd / NANO)}{rest}")
+    whole_session = f"{in_dollars(session.cost_nanousd / NANO)}{rest}"
+    if rest and not session.cost_nanousd:
+        whole_session = "price not known"
+    lines.append(f"the session: {whole_session}")
     return TurnVerdict(title, tuple(lines))
 
 

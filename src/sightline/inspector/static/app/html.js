@@ -31,9 +31,13 @@ export const dollars = (usd) => {
   if (usd > 0 && usd < LEAST_USD) return `under $${LEAST_USD}`;
   return usd === 0 ? "$0" : `$${usd.toFixed(usd < 1 ? 4 : 2)}`;
 };
-export const seconds = (ms) =>
-  ms === null || ms === undefined
-    ? "–"
-    : ms < 1000
-      ? `${Math.round(ms)} ms`
-      : `${(ms / 1000).toFixed(1)} s`;
+
+/** How long something took, in the units that people use for so much. */
+export const seconds = (ms) => {
+  if (ms === null || ms === undefined) return "–";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
+  const whole = Math.floor(ms / 1000);
+  if (whole < 3600) return `${Math.floor(whole / 60)} m ${whole % 60} s`;
+  return `${count(Math.floor(whole / 3600))} h ${Math.floor((whole % 3600) / 60)} m`;
+};

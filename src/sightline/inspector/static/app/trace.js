@@ -2,10 +2,10 @@
 import { html, seconds } from "app/html";
 import { Empty } from "app/notice";
 
-export const TraceView = ({ trace, duration, note = "" }) => {
+export const TraceView = ({ trace, duration, note = "", children = null }) => {
   if (trace.length === 0)
     return html`<section aria-label="Trace"><${Empty} title="Nothing was timed in this turn">
-    ${note}<//>
+    ${note}<//>${children}
     </section>`;
   const total = Math.max(1, ...trace.map((span) => span.end_ms));
   return html`<section aria-label="Trace">
@@ -25,5 +25,6 @@ export const TraceView = ({ trace, duration, note = "" }) => {
           width: `${Math.max(0.3, (100 * (span.end_ms - span.start_ms)) / total)}%`,
         }}></span></td></tr>`,
       )}</tbody></table>
+    ${children}
   </section>`;
 };

@@ -119,12 +119,18 @@ export const Cost = ({ usd }) =>
     ? html`<span class="figure" title="its price is not known">?</span>`
     : html`<span class="figure">${dollars(usd)}</span>`;
 
+// Of a turn that runs nobody knows how long it takes; its conversation says for how long it has.
+const timeOf = ({ status, requests, duration_ms }) => {
+  if (status === "running") return "…";
+  return requests ? seconds(duration_ms) : "–";
+};
+
 const Turn = (turn) => html`<span class=${`turn ${LOOKS[turn.status] ?? "odd"}`}>
   <b>${turn.turn}</b>
   <span class="line">${turn.text || "(its words are gone)"}</span>
   ${turn.prompt_tokens ? html`<${Meter} turn=${turn} />` : html`<span></span>`}
   <${Cost} usd=${turn.cost_usd} />
-  <span class="figure">${turn.requests ? seconds(turn.duration_ms) : "–"}</span>
+  <span class="figure">${timeOf(turn)}</span>
   <span class="line about"><span class=${`tag ${turn.status}`}>${turn.status}</span>
     ${turn.requests > 1 && ` ${turn.requests} requests`}
     ${turn.reason && ` ${turn.reason}`}</span></span>`;
