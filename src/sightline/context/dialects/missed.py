@@ -138,8 +138,7 @@ def extra_price(prices: Prices, written: int | None = None) -> float | None:
     """
     if prices.input is None:
         return None
-    is_plain = written == 0 or prices.cache_write is None
-    paid = prices.input if is_plain else prices.cache_write
+    paid = prices.input if written == 0 or prices.cache_write is None else prices.cache_write
     return paid - (prices.input if prices.cache_read is None else prices.cache_read)
 
 
