@@ -252,7 +252,10 @@ const Page = () => {
   return html`<div class="page">
     <header>
       <h1>Sightline</h1>
-      ${data?.sessions.length > 0 && html`<${Sessions} sessions=${data.sessions} session=${session} />`}
+      ${
+        data?.sessions.length > 0 &&
+        html`<${Sessions} sessions=${data.sessions} session=${session} />`
+      }
       ${
         !isExport &&
         html`<label><input type="checkbox" checked=${follow.value}

@@ -8,7 +8,8 @@ import { Change, Choice, Heads, Notes, useOutcome } from "app/whatif";
 
 const Outcome = ({ data }) => html`<div>
   <${Notes} notes=${data.notes} />
-  <table class="compare"><caption>What would change in ${many(data.requests, "request")}</caption><${Heads} />
+  <table class="compare">
+    <caption>What would change in ${many(data.requests, "request")}</caption><${Heads} />
     <tbody>
       ${data.rows.map(
         ([name, before, after]) => html`<${Change} key=${name} name=${name} before=${before}

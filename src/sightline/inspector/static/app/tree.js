@@ -210,7 +210,8 @@ const App = ({ app, at, root, allowInvoke }) => html`<article aria-label=${app.n
   }
   ${
     app.changes.length > 0 &&
-    html`<details open><summary>${many(app.changes.length, "change")} since the request before</summary>
+    html`<details open>
+    <summary>${many(app.changes.length, "change")} since the request before</summary>
     <ul class="changes">${app.changes.map(Change)}</ul></details>`
   }
   ${app.nodes > 0 && html`<${Nodes} app=${app} at=${at} root=${`${root}/${at}`} />`}

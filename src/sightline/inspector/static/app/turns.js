@@ -250,7 +250,11 @@ export const Overview = ({ session, fresh }) => {
   if (!data || data.turns === 0) return null;
   return html`<section class="overview" aria-label="The session">
     <p><b>${isPriced(data) ? dollars(data.cost_usd) : "Price not known"}</b>
-      ${data.unpriced > 0 && isPriced(data) && html` <span class="quiet">+ ${count(data.unpriced)} unpriced</span>`}
+      ${
+        data.unpriced > 0 &&
+        isPriced(data) &&
+        html` <span class="quiet">+ ${count(data.unpriced)} unpriced</span>`
+      }
       ${data.beside_usd > 0 && ` + ${dollars(data.beside_usd)} beside the turns`}
       ${" "}· ${many(data.turns, "turn")} · ${many(data.requests, "request")} ·
       ${" "}${count(data.prompt_tokens)} tokens${
