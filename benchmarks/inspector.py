@@ -9,8 +9,7 @@ server is read from the system before and after; `inspector_hour` does that for 
 session of 10,000 turns, of which the journal has the last half: when its first rows are there, how
 long the server takes for a filter over all of them, and its memory; and the state of an app with
 50,000 nodes, of requests that nobody has looked at: when its tree is there. Needs Chromium, as the
-browser tests do. Its own address bar, for which it loads a page beside ours in every new window,
-is switched off: that page takes more than ours.
+browser tests do.
 """
 
 from __future__ import annotations
@@ -57,6 +56,7 @@ FLAGS = [
     "--disable-gpu",
     "--disable-background-networking",
     "--disable-sync",
+    # Chromium draws its own address bar with a page, which costs more than all of ours.
     "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup",
 ]
 

@@ -3,7 +3,8 @@
     python -m browser.chatting LEDGER        a line is what the user says
 
 Prints `ended` after each turn. A line that begins with `do ` has the model invoke the
-app's `count` first; the app's state changes with every turn.
+app's `count` first, and one with `wait ` so that the next line approves of it; the app's
+state changes with every turn.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ def tree(number: int) -> Node:
     return TREE.with_property("n", number).with_property("label", HOSTILE)
 
 
+def approved_by_a_line(_: object) -> bool:
+    return bool(sys.stdin.readline())
+
+
 async def main(ledger: Path) -> None:
     app = LiveApp()
     script: list[Any] = []
@@ -45,10 +50,11 @@ async def main(ledger: Path) -> None:
                 live = world.app("live")
                 if live and live.tree and live.tree.properties.get("n") == number:
                     break
-            if line.startswith("do "):
+            waits = line.startswith("wait ")
+            if waits or line.startswith("do "):
                 script.append(["Counting.", invoke(f"c{number}", "/", "count")])
             script.append(f"You said {line!r}. {HOSTILE}\n\n### STATE\nGoal: turn {number}")
-            await turn(host, line, answer=lambda _: True)
+            await turn(host, line, answer=approved_by_a_line if waits else lambda _: True)
             print("ended", flush=True)  # noqa: T201 - whoever started us waits for it
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import os
 import pty
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
+import benchmarks.inspector as inspector_benchmark
 import pytest
 from playwright.sync_api import (
     Browser,
@@ -37,24 +37,8 @@ VIEWS = (
     "Ledger",
 )  # fmt: skip
 REBOUND = "rebound.example"  # a name of somebody else's that leads to this machine
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-sync",
-    # Chromium draws its own address bar with a page, which costs more than all of ours.
-    "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup",
-    f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1",
-]
-
-
-def chromium() -> str | None:
-    """The browser that `make test` found or set up."""
-    unpacked = ROOT / ".venv" / "browser" / "chromium"
-    names = ("chromium", "chromium-browser", "google-chrome")
-    return next(
-        filter(None, map(shutil.which, names)), str(unpacked) if unpacked.exists() else None
-    )
+FLAGS = [*inspector_benchmark.FLAGS, f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1"]
+chromium = inspector_benchmark.browser_path
 
 
 @pytest.fixture(scope="module")
@@ -81,11 +65,15 @@ class Chat:
             env={**os.environ, "PYTHONPATH": _PATH},
         )
 
+    def begin(self, line: str) -> None:
+        """Begin a turn, or go on with one that waits for a line."""
+        _stream(self._process.stdin).write(f"{line}\n")
+        _stream(self._process.stdin).flush()
+
     def say(self, *lines: str) -> None:
         """Take a turn for each line."""
         for line in lines:
-            _stream(self._process.stdin).write(f"{line}\n")
-            _stream(self._process.stdin).flush()
+            self.begin(line)
             assert _stream(self._process.stdout).readline() == "ended\n"
 
     def leave(self) -> None:
@@ -169,6 +157,9 @@ class Inspector:
         return cookie.split(";")[0], cookie.split("Path=")[1].split(";")[0]
 
     def stop(self) -> None:
+        """End it, unless it was ended before."""
+        if self._process.poll() is not None:
+            return
         self._process.terminate()
         self._process.wait(timeout=30)
         _stream(self._process.stdout).close()

@@ -24,7 +24,9 @@ from browser.eventful import (
     CALLS,
     DROPPED,
     FIRST,
+    FOLDED,
     HOSTILE,
+    LATE,
     LOST,
     OTHER_WAY,
     QUESTIONS,
@@ -72,7 +74,7 @@ def test_the_list_says_what_became_of_every_turn_and_why(page: Page) -> None:
     expect(turn(page, TAKEN_BACK)).to_contain_text(QUESTIONS[TAKEN_BACK])
     expect(turn(page, TAKEN_BACK)).to_contain_text("removed taken back")
     expect(turn(page, DROPPED)).to_contain_text("dropped you took it out")
-    expect(turn(page, CALLS)).to_contain_text(re.compile(r"90 % of 5,\d+ tokens reused"))
+    expect(turn(page, CALLS)).to_contain_text(re.compile(r"90\s% of 5,\d+ tokens reused"))
     expect(page).to_have_title(re.compile(rf"^{len(QUESTIONS)} · And now\?"))
     session = page.get_by_role("region", name="The session")
     expect(session).to_contain_text(f"{len(QUESTIONS)} turns")
@@ -133,6 +135,9 @@ def test_a_turn_says_in_words_how_it_ended_what_was_reused_what_it_cost_and_what
         (LOST, "cache", "0 % from cache: the vendor lost it"),
         (SWITCHED, "cache", "the model was switched"),
         (OTHER_WAY, "cache", "a turn was taken back; nothing was lost by it"),
+        (LATE, "cache", "0 % from cache: the cache's lifetime ran out"),
+        (FOLDED, "cache", "the window folded: the oldest turns left the prompt"),
+        (RETRIED, "outcome", "after rate_limited: slow down, please"),
         (CALLS, "cost", re.compile(r"^cost\$0\.00\d\dthis request: 2,\d+ prompt tokens")),
         (CALLS, "cost", re.compile(r"the session: \$0\.0\d+ and 5 unpriced")),
         (SWITCHED, "changed", "model: openai-chat:gpt-6.1-sol → openai-chat:gpt-6.1-luna"),
@@ -140,6 +145,59 @@ def test_a_turn_says_in_words_how_it_ended_what_was_reused_what_it_cost_and_what
     ):
         expect(card(page, number, name)).to_contain_text(said)
     expect(page.get_by_role("region", name="The turn")).to_contain_text(ADDRESS)
+
+
+def dollars(text: str) -> float:
+    return float(re.findall(r"\$([\d.]+)", text)[0])
+
+
+def test_what_turns_cost_adds_up_to_what_the_session_did(page: Page) -> None:
+    rows = [cost for cost in turns(page).locator(".figure").all_inner_texts() if "$" in cost]
+    said = page.get_by_role("region", name="The session").inner_text()
+    assert "+ 5 unpriced" in said
+    assert len(rows) == len(QUESTIONS) - 5
+    assert sum(map(dollars, rows)) == pytest.approx(dollars(said), abs=0.0001 * len(rows))
+    whole = card(page, CALLS, "cost").inner_text()
+    assert f"the session: ${dollars(said):.4f} and 5 unpriced" in whole
+    requests = page.get_by_role("navigation", name="Requests of the turn").get_by_role("link")
+    parts = []
+    for number in (1, 2):
+        requests.nth(number - 1).click()
+        cost = page.get_by_role("article", name="cost", exact=True)
+        expect(page.get_by_role("region", name="The turn")).to_contain_text(f"request {number}")
+        parts.append(dollars(cost.get_by_text("this request:").inner_text()))
+    assert sum(parts) == pytest.approx(dollars(whole), abs=0.0001 * len(parts))
+
+
+def test_what_was_lost_of_a_cache_costs_no_more_than_its_request(page: Page) -> None:
+    lost = card(page, LOST, "cache").get_by_text("tokens read again").inner_text()
+    assert 0 < dollars(lost) <= dollars(card(page, LOST, "cost").inner_text())
+
+
+def test_a_turn_whose_words_are_gone_says_so_and_where_they_are(page: Page) -> None:
+    turn(page, TAKEN_BACK).click()
+    view(page, "Conversation")
+    said = page.get_by_role("region", name="Conversation")
+    expect(said).to_contain_text("What was said in this turn was removed; Prompt shows what")
+    view(page, "Prompt")
+    body = page.get_by_role("region", name="Prompt").get_by_label("Request body")
+    expect(body).to_contain_text(QUESTIONS[TAKEN_BACK])
+
+
+def test_the_chart_leads_to_the_turn_that_is_clicked_and_back_returns(page: Page) -> None:
+    expect(page).to_have_url(re.compile(rf"/t/{len(QUESTIONS)}/"))
+    page.get_by_role("img", name="Tokens, cache and cost").locator("g").nth(LOST - 1).click()
+    expect(page).to_have_url(re.compile(rf"/t/{LOST}/1/"))
+    expect(page).to_have_title(re.compile(rf"^{LOST} · "))
+    page.go_back()
+    expect(page).to_have_title(re.compile(rf"^{len(QUESTIONS)} · "))
+
+
+def test_on_a_phone_a_turn_that_is_chosen_comes_into_view(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    turn(page, LATE).click()
+    expect(page.get_by_role("heading", name=f"{LATE} · ")).to_be_in_viewport()
+    expect(page.get_by_role("article", name="changed", exact=True)).to_be_in_viewport()
 
 
 def test_what_was_not_seen_is_listed_with_the_rule_that_kept_it_out(page: Page) -> None:

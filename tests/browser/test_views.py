@@ -165,6 +165,27 @@ def test_a_turn_is_seen_while_it_runs(
         owner.close()
 
 
+def test_where_the_time_goes_is_seen_while_it_does(
+    visit: Callable[..., Page], inspect: Callable[..., Inspector], tmp_path: Path
+) -> None:
+    chat = Chat(tmp_path / "work.db")
+    chat.say("first")
+    page = visit(inspect(tmp_path / "work.db").address)
+    expect(page.get_by_role("article", name="outcome")).to_be_visible()
+    page.get_by_label("follow").check()
+    view(page, "Trace")
+    trace = page.get_by_role("region", name="Trace")
+    chat.begin("wait for me")
+    expect(trace.get_by_role("status")).to_contain_text("waiting for your approval")
+    running = page.get_by_role("listbox", name="Turns").get_by_role("option").last
+    expect(running).to_contain_text("…")
+    chat.say("go on")
+    expect(trace.get_by_role("status")).to_have_count(0)
+    expect(trace.get_by_role("rowheader", name="slop_invoke")).to_be_visible()
+    expect(running).to_contain_text("answered")
+    chat.leave()
+
+
 def test_the_prompt_is_the_request_byte_for_byte_with_its_difference(page: Page) -> None:
     view(page, "Prompt")
     section = page.get_by_role("region", name="Prompt")
@@ -285,7 +306,7 @@ def test_the_ledger_shows_groups_states_search_sql_and_verifies(page: Page) -> N
         "SELECT count(*) AS n FROM messages"
     )
     ledger.get_by_role("button", name="Run").click()
-    expect(ledger.get_by_role("table", name="1 rows")).to_contain_text("n")
+    expect(ledger.get_by_role("table", name="1 row")).to_contain_text("n")
     ledger.get_by_role("textbox", name="One read-only statement").fill("DELETE FROM messages")
     ledger.get_by_role("button", name="Run").click()
     expect(ledger.get_by_role("alert")).to_be_visible()
@@ -351,6 +372,8 @@ def test_a_running_chat_is_followed_live(
     chat.say("second")
     expect(turns).to_have_count(2)
     expect(turns.last).to_have_attribute("aria-selected", "true")
+    chat.say("do third")
+    expect(page).to_have_url(re.compile("/t/3/2/"))  # the newest request of the newest turn
     chat.leave()
     view(page, "Ledger")
     first = page.get_by_role("listbox", name="Groups").get_by_role("option").first

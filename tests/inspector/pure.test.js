@@ -43,8 +43,18 @@ test("a figure that nobody knows is never a zero", () => {
   );
   assert.deepEqual(
     [count(0), share(1, 3), dollars(0.0042), seconds(1499)],
-    ["0", "33 %", "$0.00420", "1.5 s"],
+    ["0", "33\u00a0%", "$0.0042", "1.5 s"],
   );
+});
+
+test("a time is written in the units that people use for so much", () => {
+  const written = [999, 59_900, 125_000, 3_600_000, 360_000_000].map(seconds);
+  assert.deepEqual(written, ["999 ms", "59.9 s", "2 m 5 s", "1 h 0 m", "100 h 0 m"]);
+});
+
+test("an amount is written to a hundredth of a cent, and what is less is not free", () => {
+  const written = [0, 0.00001, 0.0187, 0.99, 12.345].map(dollars);
+  assert.deepEqual(written, ["$0", "under $0.0001", "$0.0187", "$0.9900", "$12.35"]);
 });
 
 test("rows of the map add up to the prompt, whatever was cut and reused", () => {
@@ -149,7 +159,7 @@ test("messages are compared slot by slot, and a change of words is no new messag
     ],
   };
   const slots = differencesOf(before, after);
-  assert.deepEqual(totalsOf(slots), { removed: 1, added: 1, changed: 1 });
+  assert.deepEqual(totalsOf(slots), { removed: 1, added: 1, changed: 1, moved: 0 });
   assert.deepEqual(
     slots.map((slot) => [slot.name, slot.changes.map((change) => change.kind).join(" ")]),
     [
@@ -158,7 +168,27 @@ test("messages are compared slot by slot, and a change of words is no new messag
       ["state", "changed"],
     ],
   );
-  assert.deepEqual(totalsOf(differencesOf(after, after)), { removed: 0, added: 0, changed: 0 });
+  const none = { removed: 0, added: 0, changed: 0, moved: 0 };
+  assert.deepEqual(totalsOf(differencesOf(after, after)), none);
+});
+
+test("a message that stands elsewhere now has moved, and is neither gone nor new", () => {
+  const message = (slot, text) => ({ slot, role: "user", parts: [{ kind: "text", text }] });
+  const request = { body: "{}" };
+  const before = ["tools a", "tools b", "input one"];
+  const after = ["tools b", "tools a", "history one", "input two"];
+  const asked = (texts) => ({
+    request,
+    messages: texts.map((text) => message(...text.split(" "))),
+  });
+  const slots = differencesOf(asked(before), asked(after));
+  assert.deepEqual(totalsOf(slots), { removed: 0, added: 1, changed: 0, moved: 2 });
+  const told = slots.map(({ name, changes }) => [name, ...changes.map(({ kind }) => kind)]);
+  assert.deepEqual(told, [
+    ["tools", "same", "moved"],
+    ["history", "moved"],
+    ["input", "left", "added"],
+  ]);
 });
 
 test("wishes are what the address says, and nothing else", () => {

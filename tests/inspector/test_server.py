@@ -15,7 +15,8 @@ import pytest
 
 from agent.host.helpers import hosted, turn
 from sightline.context.ledger import Ledger
-from sightline.errors import Unreachable
+from sightline.errors import LedgerDamaged, Unreachable
+from sightline.inspector import server
 from sightline.inspector.door import COOKIE, PageDoor
 from sightline.inspector.reader import RecordReader
 from sightline.inspector.server import Lanes, inspector_app
@@ -71,6 +72,46 @@ async def test_a_browser_keeps_the_pages_files_and_nothing_that_was_said(
 async def test_the_page_is_told_which_session_it_will_open(reader: RecordReader) -> None:
     async with browsing(reader) as client:
         assert '<meta name="newest-session" content="1">' in (await client.get("/")).text
+
+
+async def test_who_opens_an_address_without_being_let_in_reads_what_to_do(
+    reader: RecordReader,
+) -> None:
+    async with browsing(reader) as client:
+        client.cookies.clear()
+        page = await client.get("/", headers={"Accept": "text/html,*/*;q=0.8"})
+        assert (page.status_code, page.headers["content-type"]) == (401, "text/html; charset=utf-8")
+        assert "open the address that `sightline inspect` printed" in page.text
+        answer = await client.get("/api/sessions")
+        assert (answer.status_code, list(answer.json())) == (401, ["error"])
+
+
+class Damaged:
+    """Answers from a ledger that is damaged for a while."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def revision(self) -> int:
+        self.looks += 1
+        if self.looks in (2, 3):
+            raise LedgerDamaged(["work.db: malformed"])
+        return 7
+
+    def news(self, _: int) -> dict[str, Any]:
+        return {"turns": "one"}
+
+
+async def test_a_ledger_that_cannot_be_read_is_news_once_and_so_is_that_it_can_be_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(server, "POLL_S", 0)
+    async with browsing(Damaged()) as client, client.stream("GET", "/api/events") as news:
+        lines = (line async for line in news.aiter_lines() if line)
+        told = [await anext(lines) for _ in range(6)]
+    changed = ["event: changed", 'data: {"revision":7,"turns":"one"}']
+    assert told == [*changed, "event: trouble", 'data: "work.db: malformed"', *changed]
+    assert caplog.records == []
 
 
 @pytest.mark.parametrize("numbers", ["", "x", "1,,2", "1" * 5000, ",".join(["1"] * 500), "-1"])

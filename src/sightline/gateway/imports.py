@@ -205,6 +205,6 @@ def _passed(one: Transcribed) -> Passed:
         0,
         usage=one.usage,
         cost_usd=cost(one.usage, profile.prices),
-        loss=loss_in(one, lifetime, extra_price(profile.prices)),
+        loss=loss_in(one, lifetime, extra_price(profile.prices, one.usage.cache_write_tokens)),
         source=one.source,
     )

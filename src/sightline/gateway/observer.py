@@ -385,7 +385,7 @@ def _loss(
         idle_s=passing.at - earlier.at,
         lifetime_s=lifetime_of(body, profile),
         least_tokens=profile.cache.min_tokens,
-        extra_price=extra_price(profile.prices),
+        extra_price=extra_price(profile.prices, usage.cache_write_tokens if usage else None),
     )
     if loss is None or loss.cause != "lost":
         return loss

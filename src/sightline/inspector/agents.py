@@ -368,14 +368,17 @@ def departure(old: AgentRequest, new: AgentRequest, profile: Profile) -> dict[st
     if found.cause:
         whole, _ = _weighed(old, old.body, messages_of(old.body))
         lost = whole - whole * found.shared // max(1, found.whole)
-        price = extra_price(profile.prices)
+        usage = new.passed.usage
+        price = extra_price(profile.prices, usage.cache_write_tokens if usage else None)
         place_of_it = f" at {found.path}" if found.path else ""
         detail = f" ({found.detail})" if found.detail else ""
         answer |= {
             "kind": "regression",
             "lost_tokens": lost,
             "cost_usd": None if price is None else lost * price / _MILLION,
-            "cause": f"byte {at:,}: {CAUSES[found.cause][0]}{detail}{place_of_it}",
+            # A vendor reads tools first, wherever an agent writes them.
+            "cause": f"{CAUSES[found.cause][0]}{detail}{place_of_it}; "
+            f"as it was sent, from byte {at:,} on",
         }
     return answer
 

@@ -191,7 +191,8 @@ class AgentRecords:
         usage = stored_usage(passed)
         totals = sum((_totals(passed_of(each)) for each in listed), Totals(0, 0, 0, 0, 0, 0))
         outcome = outcome_verdict(self._row(turn, one), [], answer)
-        lines = tuple(filter(None, (*outcome.lines, passed.tail, passed.trouble)))
+        tail = passed.tail and f"live tail: {passed.tail}"
+        lines = tuple(filter(None, (*outcome.lines, tail, passed.trouble)))
         return {
             "sent_at": one.sent_at,
             "model": one.model,

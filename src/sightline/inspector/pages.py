@@ -23,7 +23,7 @@ import msgspec
 from sightline.errors import MissingExtra
 from sightline.slop.protocol.jsontext import escape_controls
 
-__all__ = ["Export", "importmap_hash", "served_page", "static_file", "way_in"]
+__all__ = ["Export", "importmap_hash", "refused_page", "served_page", "static_file", "way_in"]
 
 _STATIC: Final = files("sightline.inspector").joinpath("static")
 VENDORED: Final = {
@@ -129,6 +129,17 @@ def way_in(address: str, icon: str = "") -> str:
         f'<meta http-equiv="refresh" content="0; url={target}">'
         f"<title>Sightline inspector</title>{link}</head>"
         f'<body><a href="{target}">Go on</a></body></html>'
+    )
+
+
+def refused_page(reason: str) -> str:
+    """Write a page that says why somebody who opened an address is not let in."""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        "<title>Sightline inspector</title></head>"
+        f"<body><h1>Not let in</h1><p>{html.escape(reason)}</p></body></html>"
     )
 
 

@@ -143,7 +143,7 @@ class Records:
         """Check the whole ledger."""
         report = self._ledger.verify()
         summary = (
-            f"{report.messages} messages in {report.sessions} sessions are as they were written"
+            f"messages: {report.messages:,}, sessions: {report.sessions:,}; as they were written"
             if report.ok
             else "; ".join(report.findings[:5])
         )

@@ -28,7 +28,7 @@ import sightline.telemetry as telemetry
 from sightline.errors import InvalidInput, NotFound, SightlineError, Unreachable
 from sightline.inspector.door import COOKIE, HEADERS, SAFE, PageDoor, PageRefusal, policy
 from sightline.inspector.lanes import Lane
-from sightline.inspector.pages import importmap_hash, served_page, static_file, way_in
+from sightline.inspector.pages import importmap_hash, refused_page, served_page, static_file, way_in
 from sightline.inspector.records import ROW_DIGITS
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 from sightline.slop.transports.health import LIVE, READY, WORDS, Health
@@ -150,7 +150,7 @@ def inspector_app(
     def about(_: Request) -> dict[str, Any]:
         return {**answers.sessions(), "allow_invoke": invoke is not None}
 
-    def sealed(
+    def named(
         work: Callable[[Request], dict[str, Any]], name: str = "turns"
     ) -> Callable[[Request], dict[str, Any]]:
         """Add the name of what is read, as the news have it: who has that need not ask again."""
@@ -246,12 +246,12 @@ def inspector_app(
         Route("/static/{name:path}", _static),
         Route(LIVE, tell_health),
         Route(READY, tell_health),
-        Route("/api/sessions", asks(sealed(about, "sessions"))),
+        Route("/api/sessions", asks(named(about, "sessions"))),
         Route("/api/choices", asks(lambda _: answers.choices())),
         Route(
             f"{session_path}/turns",
             asks(
-                sealed(
+                named(
                     lambda r: answers.index(number(r, "session"), r.query_params.get("filter", ""))
                 ),
                 lanes.lists,
@@ -263,7 +263,7 @@ def inspector_app(
         ),
         Route(
             f"{session_path}/overview",
-            asks(sealed(lambda r: answers.overview(number(r, "session"))), lanes.lists),
+            asks(named(lambda r: answers.overview(number(r, "session"))), lanes.lists),
         ),
         Route(request_path, asks(lambda r: answers.request(*numbers(r)))),
         Route(f"{request_path}/unseen", asks(lambda r: answers.unseen(*numbers(r)), lanes.trees)),
@@ -303,7 +303,7 @@ def inspector_app(
             ),
         ),
         Route(
-            f"{session_path}/ledger", asks(sealed(lambda r: answers.ledger(number(r, "session"))))
+            f"{session_path}/ledger", asks(named(lambda r: answers.ledger(number(r, "session"))))
         ),
         Route(
             f"{session_path}/groups/{{group:row}}",
@@ -407,9 +407,15 @@ class _Guard:
                 "open the address that `sightline inspect` printed: it works once, and Enter "
                 "in its terminal prints another",
             )
-        answer = _json({"error": refusal.reason}, refusal.status)
+        answer = self._refused(refusal, reads_html="text/html" in request.headers.get("accept", ""))
         answer.headers["Connection"] = "close"  # a stranger keeps none
         return answer
+
+    def _refused(self, refusal: PageRefusal, *, reads_html: bool) -> Response:
+        """Say why somebody is not served: in a page to who opens an address, else as JSON."""
+        if reads_html:
+            return HTMLResponse(refused_page(refusal.reason), refusal.status)
+        return _json({"error": refusal.reason}, refusal.status)
 
     def _let_in(self) -> Response:
         """Give the cookie, and a page that goes on by itself.
@@ -447,23 +453,36 @@ async def _static(request: Request) -> Response:
 async def _news(
     answers: Answers, lane: Lane, request: Request, session: int
 ) -> AsyncIterator[bytes]:
-    """Tell the page what is new of a session; look twice a second, say it once."""
-    seen = revision = -1
+    """Tell the page what is new of a session; look twice a second, say it once.
+
+    A ledger that cannot be read is news, too, and so is one that can be again.
+    """
+    seen = -1
+    trouble = ""
     quiet = 0
     while not await request.is_disconnected():
-        with suppress(Unreachable):  # a busy lane is no news
+        try:
             revision = await lane.run(answers.revision)
-        if revision != seen:
-            with suppress(Unreachable):
+            if revision != seen:
                 news = {"revision": revision, **await lane.run(answers.news, session)}
-                seen, quiet = revision, 0
-                yield b"event: changed\ndata: " + msgspec.json.encode(news) + b"\n\n"
-        elif quiet >= HEARTBEAT_POLLS:
+                seen, trouble, quiet = revision, "", 0
+                yield _event("changed", news)
+        except Unreachable:
+            pass  # a busy lane is no news
+        except SightlineError as error:
+            if str(error) != trouble:
+                seen, trouble, quiet = -1, str(error), 0
+                yield _event("trouble", trouble)
+        if quiet >= HEARTBEAT_POLLS:
             quiet = 0
             # WHATWG HTML, server-sent events: a line with a colon first is a comment.
             yield b": still here\n\n"
         quiet += 1
         await asyncio.sleep(POLL_S)
+
+
+def _event(name: str, value: object) -> bytes:
+    return f"event: {name}\ndata: ".encode() + msgspec.json.encode(value) + b"\n\n"
 
 
 async def _body(request: Request) -> bytes:

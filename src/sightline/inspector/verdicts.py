@@ -43,6 +43,7 @@ __all__ = [
     "changed_verdict",
     "cost_verdict",
     "counted_changes",
+    "in_dollars",
     "outcome_verdict",
     "reason_of",
     "reuse_verdict",
@@ -55,6 +56,8 @@ T = TypeVar("T")
 SLACK_TOKENS: Final = 256
 # Anthropic, "Prompt caching": five minutes unless a mark asks for an hour.
 MARKED_LIFETIME: Final = "5m"
+NANO: Final = 1_000_000_000
+LEAST_USD: Final = 0.0001  # that is written as an amount
 
 
 class _KeptSlot(msgspec.Struct, frozen=True):
@@ -215,7 +218,7 @@ def reuse_verdict(
         lines[0] += f", {expected:,} expected"
     if loss is not None:
         title = f"{title}: {loss.words.partition(' (')[0]}"
-        cost = "" if loss.cost is None else f", ${loss.cost:.4f} more"
+        cost = "" if loss.cost is None else f", {in_dollars(loss.cost)} more"
         detail = f" ({loss.detail})" if loss.detail else ""
         where = f" at {loss.path}" if loss.path else ""
         lines += [f"{loss.tokens:,} tokens read again{cost}{where}{detail}", loss.advice]
@@ -260,7 +263,7 @@ def _loss(
         least_tokens=profile.cache.min_tokens,
         slack_tokens=SLACK_TOKENS,
         is_unmarked=is_marked_only and not (now.receipt and now.receipt.request.marks),
-        extra_price=extra_price(profile.prices),
+        extra_price=extra_price(profile.prices, usage.cache_write_tokens),
         most=_reusable(now) - usage.cached_tokens,
     )
     if loss is not None and loss.tokens < SLACK_TOKENS:
@@ -303,7 +306,8 @@ def outcome_verdict(
     status = row["status"]
     broke_off = status == "failed" and bool(answer)
     title = "Broke off" if broke_off else _TITLES.get(status, status)
-    lines = [f"{usage.outcome}: {usage.error}" for usage in usages if usage.error]
+    after = "after " if status == "answered" else ""
+    lines = [f"{after}{usage.outcome}: {usage.error}" for usage in usages if usage.error]
     if not lines and (status in _UNHAPPY or status in _OF_GROUPS):
         lines = [row["reason"]]
     tone = "good" if status == "answered" else "bad" if status == "failed" else "odd"
@@ -332,25 +336,31 @@ def cost_verdict(
     whole = sum(price for price in prices if price is not None)
     unpriced = prices.count(None)
     is_known = bool(turn) and unpriced < len(turn)
-    title = _dollars(whole) if is_known else "Price not known"
+    title = in_dollars(whole / NANO) if is_known else "Price not known"
     if is_known and unpriced:
         title += f" and {unpriced} unpriced"
     lines = []
     if usage is not None and usage.prompt_tokens:
         fresh = usage.prompt_tokens - usage.cached_tokens
-        price = "" if usage.cost_nanousd is None else f", {_dollars(usage.cost_nanousd)}"
+        price = "" if usage.cost_nanousd is None else f", {in_dollars(usage.cost_nanousd / NANO)}"
         lines.append(
             f"this request: {usage.prompt_tokens:,} prompt tokens, {fresh:,} of them fresh; "
             f"{usage.completion_tokens:,} answered{price}"
         )
     lines.append(f"the turn: {len(turn)} {'request' if len(turn) == 1 else 'requests'}")
     rest = f" and {session.unpriced} unpriced" if session.unpriced else ""
-    lines.append(f"the session: {_dollars(session.cost_nanousd)}{rest}")
+    whole_session = f"{in_dollars(session.cost_nanousd / NANO)}{rest}"
+    if rest and not session.cost_nanousd:
+        whole_session = "price not known"
+    lines.append(f"the session: {whole_session}")
     return TurnVerdict(title, tuple(lines))
 
 
-def _dollars(nano: int) -> str:
-    return f"${nano / 1e9:.4f}" if nano < 10**9 else f"${nano / 1e9:.2f}"
+def in_dollars(usd: float) -> str:
+    """Write an amount as the page does everywhere, so that figures add up to their sum."""
+    if 0 < usd < LEAST_USD:
+        return f"under ${LEAST_USD}"
+    return f"${usd:.4f}" if 0 < usd < 1 else f"${usd:.2f}" if usd else "$0"
 
 
 def changed_verdict(name: str, before: Recorded, now: Recorded) -> TurnVerdict:

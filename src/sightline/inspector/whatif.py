@@ -55,6 +55,7 @@ from sightline.context.slots.strategies import DEFAULT
 from sightline.context.slots.strategy import Layers
 from sightline.errors import InvalidInput, NotFound
 from sightline.inspector.past import Past, counter_as_then, counter_of, entry_of, past_of
+from sightline.inspector.verdicts import in_dollars
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 
 __all__ = [
@@ -235,7 +236,7 @@ class TurnSums:
         ]
         words = parts or [f"the history of {self.tried} turns stays as it was"]
         if self.usd is not None and (change := self.usd[1] - self.usd[0]):
-            words.append(f"{'+' if change > 0 else '-'}${abs(change):.5f}")
+            words.append(f"{'+' if change > 0 else '-'}{in_dollars(abs(change))}")
         left = self.known - self.tried
         return {
             "summary": ", ".join(words),

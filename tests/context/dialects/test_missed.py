@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.context.dialects.causes import CAUSES
 from sightline.context.dialects.drift import Drift, DriftKind
-from sightline.context.dialects.missed import cause_of, lifetime_s, missed
+from sightline.context.dialects.missed import cause_of, extra_price, lifetime_s, missed
+from sightline.context.dialects.profile import Prices
+from sightline.context.dialects.usage import Usage, cost
 
 tokens = st.integers(0, 100_000)
 
@@ -46,6 +49,28 @@ def test_what_the_vendor_does_not_reuse_though_nothing_changed_is_lost_and_said(
     loss = missed(2_296, 0, shared=10, whole=10, kept=2_296, slack_tokens=256, reason="evicted")
     assert loss is not None
     assert loss.words == "the vendor lost it (0 of 2,296 read; the vendor says evicted)"
+
+
+price = st.none() | st.floats(0, 100)
+
+
+@given(
+    prompt=tokens, input_price=st.floats(0, 100), read=price, write=price, is_written=st.booleans()
+)
+def test_what_is_read_again_costs_the_difference_to_a_request_that_reuses_it(
+    prompt: int, input_price: float, read: float | None, write: float | None, is_written: bool
+) -> None:
+    prices = Prices(input=input_price, output=0.0, cache_read=read, cache_write=write)
+    written = prompt if is_written else 0
+    paid, reused = (
+        cost(Usage(prompt, 0, 0, written), prices),
+        cost(Usage(prompt, 0, prompt), prices),
+    )
+    more = extra_price(prices, written)
+    assert paid is not None
+    assert reused is not None
+    assert more is not None
+    assert prompt * more / 1_000_000 == pytest.approx(paid - reused, abs=1e-9)
 
 
 def test_a_change_of_our_own_conversation_is_called_by_what_was_done() -> None:

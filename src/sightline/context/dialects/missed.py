@@ -130,12 +130,16 @@ def cause_of(
     return cause, f"in {change.slot}" if cause == "edited" and change.slot else ""
 
 
-def extra_price(prices: Prices) -> float | None:
-    """Tell what a token costs above being read from a cache, in dollars a million."""
+def extra_price(prices: Prices, written: int | None = None) -> float | None:
+    """Tell what a token costs above being read from a cache, in dollars a million.
+
+    `written` are the tokens that the vendor says it wrote to its cache: where it says none, what
+    was read again cost what the input does. A missing cache price is the input's, as in `cost`.
+    """
     if prices.input is None:
         return None
-    paid = prices.input if prices.cache_write is None else prices.cache_write
-    return paid - (prices.cache_read or 0.0)
+    paid = prices.input if written == 0 or prices.cache_write is None else prices.cache_write
+    return paid - (prices.input if prices.cache_read is None else prices.cache_read)
 
 
 def lifetime_s(span: str) -> float:

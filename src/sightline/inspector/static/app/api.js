@@ -24,6 +24,7 @@ export const news = signal({
   turns: "",
   open: null,
   state: isExport ? "recorded" : "connecting",
+  isTrouble: false, // whether the state is one that somebody should see
 });
 
 const SILENT = "The inspector does not answer. Is sightline inspect still running?";
@@ -121,8 +122,8 @@ const LOST = "the ledger was deleted or replaced; this is what is left of it";
 // HTML, server-sent events: a source that is closed was refused, and does not try again.
 const lostFrom = (source) =>
   source.readyState === EventSource.CLOSED
-    ? "not let in: open the address that sightline inspect prints"
-    : "waiting for the server";
+    ? "not let in any more: sightline inspect was started anew; open the address that it prints"
+    : "not connected: is sightline inspect still running?";
 
 /**
  * Hear what is new of a session; returns how to stop.
@@ -134,11 +135,12 @@ export const listen = (session) => {
   const tell = (change) => {
     news.value = { ...news.peek(), ...change };
   };
-  source.onopen = () => tell({ state: "live" });
-  source.onerror = () => tell({ state: lostFrom(source) });
+  const warn = (state) => tell({ state, isTrouble: true });
+  source.onerror = () => warn(lostFrom(source));
+  source.addEventListener("trouble", (event) => warn(JSON.parse(event.data)));
   source.addEventListener("changed", (event) => {
     const { sessions, turns, open, lost } = JSON.parse(event.data);
-    tell({ session, sessions, turns, open, state: lost ? LOST : "live" });
+    tell({ session, sessions, turns, open, state: lost ? LOST : "live", isTrouble: lost });
   });
   return () => source.close();
 };

@@ -1,7 +1,7 @@
 // What changed since the request before, or between any two: by slot, message, path and word.
 import { useAnswer } from "app/api";
 import { differencesOf, totalsOf } from "app/differences";
-import { count, html } from "app/html";
+import { count, html, many } from "app/html";
 import { colourOf } from "app/map";
 import { Empty, Pending, Problem } from "app/notice";
 import { DriftNote } from "app/prompt";
@@ -10,7 +10,7 @@ import { route, setOption } from "app/route";
 const Piece = ({ piece }) => {
   if (piece.kind === "removed") return html`<del>${piece.text}</del>`;
   if (piece.kind === "added") return html`<ins>${piece.text}</ins>`;
-  return piece.text;
+  return html`<span>${piece.text}</span>`;
 };
 
 const Hunk = ({ hunk }) => html`<div class="hunk">
@@ -20,10 +20,15 @@ const Hunk = ({ hunk }) => html`<div class="hunk">
   )}</pre>
 </div>`;
 
+const MOVES = { moved: "moved here", left: "moved elsewhere" };
+const MOST_SHOWN = 200; // characters of a message that is the same in another place
+
 const Change = ({ change }) => {
   if (change.kind === "same")
-    return html`<li class="quiet">unchanged: ${count(change.count)}
-      ${" "}${change.count === 1 ? "message" : "messages"}</li>`;
+    return html`<li class="quiet">unchanged: ${many(change.count, "message")}</li>`;
+  if (MOVES[change.kind])
+    return html`<li class="line quiet"><b>${MOVES[change.kind]}</b> ${change.role}:
+      ${" "}${change.text.slice(0, MOST_SHOWN)}</li>`;
   const piece = { kind: change.kind, text: change.text };
   const hunks = change.hunks ?? [{ path: "", pieces: [piece] }];
   return html`<li><b>${change.kind}</b> <span class="quiet">${change.role}</span>
@@ -45,11 +50,11 @@ const Slots = ({ slots }) =>
 
 const Between = ({ before, after, drift, label }) => {
   const slots = differencesOf(before, after);
-  const { removed, added, changed } = totalsOf(slots);
+  const { removed, added, changed, moved } = totalsOf(slots);
   const same = slots.filter(isSame).map((slot) => slot.name);
   return html`<div>
-    <p class="lead"><b>− ${count(removed)}, + ${count(added)}, ${count(changed)} changed</b>
-      ${" "}<span class="quiet">slot by slot: a message that moved counts in both</span></p>
+    <p class="lead"><b>− ${count(removed)}, + ${count(added)}, ${count(changed)} changed,
+      ${" "}${count(moved)} moved</b></p>
     ${same.length > 0 && html`<p class="quiet">the same: ${same.join(", ")}</p>`}
     <${Slots} slots=${slots} />
     ${

@@ -49,6 +49,14 @@ const Now = ({ steps, since }) => {
     <span>${what}</span> · <${Elapsed} since=${since} /></p>`;
 };
 
+// What a turn that runs does now, wherever its conversation is not shown.
+export const UnderWay = ({ session, turn, fresh }) => {
+  const { data } = useAnswer(`/api/sessions/${session}/groups/${turn.group}`, fresh);
+  if (!data) return null;
+  const steps = stepsOf(data.messages, news.value.open, data.answers, data.pending);
+  return html`<${Now} steps=${steps} since=${data.messages[0]?.created_at} />`;
+};
+
 export const Conversation = ({ session, turn, fresh }) => {
   const answer = useAnswer(`/api/sessions/${session}/groups/${turn.group}`, fresh);
   const { data } = answer;

@@ -104,22 +104,70 @@ const pairsOf = (removed, added) => {
 
 const one = (kind, message) => ({ kind, role: message.role, text: textOf(message) });
 
-/** @returns {Change[]} */
-const changesOf = (before, after) => {
+/** @typedef {{ kind: string, messages: any[] }} Run */
+
+/** @returns {Run[]} */
+const messageRuns = (before, after) => {
   const messages = new Map([...before, ...after].map((message) => [keyOf(message), message]));
-  const known = (keys) => keys.map((key) => messages.get(key));
+  return runsOf(before.map(keyOf), after.map(keyOf)).map(({ value, removed, added }) => ({
+    kind: removed ? "removed" : added ? "added" : "same",
+    messages: value.map((key) => messages.get(key)),
+  }));
+};
+
+const countedKeys = (runs, kind) => {
+  const counts = new Map();
+  for (const run of runs.filter((run) => run.kind === kind))
+    for (const key of run.messages.map(keyOf)) counts.set(key, (counts.get(key) ?? 0) + 1);
+  return counts;
+};
+
+/**
+ * Tells once for each message that left one place and came to another that it did.
+ * @param {Run[]} runs of all slots
+ */
+const movesAmong = (runs) => {
+  const [left, came] = [countedKeys(runs, "removed"), countedKeys(runs, "added")];
+  for (const [key, count] of left) left.set(key, Math.min(count, came.get(key) ?? 0));
+  const moves = { removed: left, added: new Map(left) };
+  return (kind, message) => {
+    const count = moves[kind].get(keyOf(message)) ?? 0;
+    moves[kind].set(keyOf(message), count - 1);
+    return count > 0;
+  };
+};
+
+/**
+ * @param {Run[]} runs of one slot
+ * @param {(kind: string, message: any) => boolean} hasMoved
+ * @returns {Change[]}
+ */
+const changesOf = (runs, hasMoved) => {
+  const cameHere = countedKeys(runs, "added");
   /** @type {Change[]} */
   const changes = [];
   let removed = [];
-  for (const run of runsOf(before.map(keyOf), after.map(keyOf))) {
-    if (run.removed) removed = known(run.value);
-    else {
-      changes.push(...pairsOf(removed, run.added ? known(run.value) : []));
-      removed = [];
-      if (!run.added) changes.push({ kind: "same", role: "", text: "", count: run.value.length });
+  const close = (added) => {
+    changes.push(...pairsOf(removed, added));
+    removed = [];
+  };
+  for (const { kind, messages } of runs) {
+    if (kind === "same") {
+      close([]);
+      changes.push({ kind, role: "", text: "", count: messages.length });
+      continue;
     }
+    const moved = messages.filter((message) => hasMoved(kind, message));
+    const rest = messages.filter((message) => !moved.includes(message));
+    // Within a slot it is told where it is now, and not where it was.
+    const told =
+      kind === "added" ? moved : moved.filter((message) => !cameHere.has(keyOf(message)));
+    changes.push(...told.map((message) => one(kind === "added" ? "moved" : "left", message)));
+    if (kind === "removed") removed = rest;
+    else close(rest);
   }
-  return [...changes, ...pairsOf(removed, [])];
+  close([]);
+  return changes;
 };
 
 const toolsOf = ({ request, messages }) => {
@@ -139,15 +187,21 @@ export const differencesOf = (before, after) => {
   const of = (data, name) => data.messages.filter((message) => message.slot === name);
   const names = new Set([...after.messages, ...before.messages].map((message) => message.slot));
   names.delete("tools");
-  const slots = [...names].map((name) => ({
-    name,
-    changes: changesOf(of(before, name), of(after, name)),
-  }));
-  return [{ name: "tools", changes: changesOf(toolsOf(before), toolsOf(after)) }, ...slots];
+  const slots = [
+    { name: "tools", runs: messageRuns(toolsOf(before), toolsOf(after)) },
+    ...[...names].map((name) => ({ name, runs: messageRuns(of(before, name), of(after, name)) })),
+  ];
+  const hasMoved = movesAmong(slots.flatMap(({ runs }) => runs));
+  return slots.map(({ name, runs }) => ({ name, changes: changesOf(runs, hasMoved) }));
 };
 
 export const totalsOf = (slots) => {
   const changes = slots.flatMap((slot) => slot.changes);
   const many = (kind) => changes.filter((change) => change.kind === kind).length;
-  return { removed: many("removed"), added: many("added"), changed: many("changed") };
+  return {
+    removed: many("removed"),
+    added: many("added"),
+    changed: many("changed"),
+    moved: many("moved"),
+  };
 };

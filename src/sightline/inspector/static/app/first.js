@@ -19,7 +19,7 @@ if (!document.getElementById("recorded")) {
   const [place, query] = location.hash.split("?");
   /** @type {HTMLMetaElement | null} */
   const newest = document.querySelector("meta[name=newest-session]");
-  const session = /^#\/s\/(\d+)/.exec(place)?.[1] ?? newest?.content;
+  const session = /^#\/s\/(\d{1,15})(?!\d)/.exec(place)?.[1] ?? newest?.content;
   ask("/api/sessions");
   if (session && !new URLSearchParams(query).has("filter")) ask(`/api/sessions/${session}/turns`);
 }

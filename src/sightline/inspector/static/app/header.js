@@ -33,6 +33,12 @@ const Cards = ({ data }) => html`<div class="verdicts">
   <${Card} name="changed" verdict=${data.changed} />
 </div>`;
 
+// Where the verdicts will stand, so that what is below them stays where it is.
+const Room = () => html`<div class="verdicts" aria-hidden="true">
+  ${["outcome", "cache", "cost", "changed"].map(
+    (name) => html`<div key=${name} class="verdict"></div>`,
+  )}</div>`;
+
 export const TurnHeader = ({ turn, fresh }) => {
   const { session, request } = route.value;
   const path = `/api/sessions/${session}/turns/${turn.turn}/${request}/verdicts`;
@@ -49,6 +55,7 @@ export const TurnHeader = ({ turn, fresh }) => {
           ${turn.requests === 0 && " · nothing that was sent is recorded"}
           </p>`
     }
+    ${!data && !error && turn.requests > 0 && html`<${Room} />`}
     ${error && html`<${Problem} error=${error} retry=${retry} />`}
   </section>`;
 };

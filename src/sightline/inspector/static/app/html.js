@@ -8,7 +8,8 @@ import { h } from "preact";
 const HIDDEN = /[\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
 const named = (control) =>
   `⟨U+${control.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
-const revealed = (child) => (typeof child === "string" ? child.replace(HIDDEN, named) : child);
+export const revealed = (child) =>
+  typeof child === "string" ? child.replace(HIDDEN, named) : child;
 
 const element = (type, props, ...children) => h(type, props, ...children.map(revealed));
 
@@ -17,15 +18,26 @@ export const html = htm.bind(element);
 const whole = new Intl.NumberFormat("en");
 
 export const count = (n) => (n === null || n === undefined ? "–" : whole.format(n));
+/** How many there are of something, by the name of one. */
+export const many = (n, name) => `${count(n)} ${name}${n === 1 ? "" : "s"}`;
 export const tokens = (n, basis) => `${count(n)}${basis && basis !== "counted" ? ` ${basis}` : ""}`;
-export const share = (part, all) => (all ? `${Math.round((100 * part) / all)} %` : "–");
-export const dollars = (usd) =>
-  usd === null || usd === undefined
-    ? "unpriced"
-    : `$${usd === 0 ? "0" : usd < 0.01 ? usd.toFixed(5) : usd.toFixed(2)}`;
-export const seconds = (ms) =>
-  ms === null || ms === undefined
-    ? "–"
-    : ms < 1000
-      ? `${Math.round(ms)} ms`
-      : `${(ms / 1000).toFixed(1)} s`;
+export const share = (part, all) => (all ? `${Math.round((100 * part) / all)}\u00a0%` : "–");
+
+const LEAST_USD = 0.0001; // that is written as an amount
+
+/** An amount as it is written everywhere, so that figures add up to their sum. */
+export const dollars = (usd) => {
+  if (usd === null || usd === undefined) return "unpriced";
+  if (usd > 0 && usd < LEAST_USD) return `under $${LEAST_USD}`;
+  return usd === 0 ? "$0" : `$${usd.toFixed(usd < 1 ? 4 : 2)}`;
+};
+
+/** How long something took, in the units that people use for so much. */
+export const seconds = (ms) => {
+  if (ms === null || ms === undefined) return "–";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
+  const whole = Math.floor(ms / 1000);
+  if (whole < 3600) return `${Math.floor(whole / 60)} m ${whole % 60} s`;
+  return `${count(Math.floor(whole / 3600))} h ${Math.floor((whole % 3600) / 60)} m`;
+};

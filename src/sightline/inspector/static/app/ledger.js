@@ -1,7 +1,7 @@
 // The durable record: groups, STATE through time, scratchpad, memos, search, verify, SQL.
 import { useSignal } from "@preact/signals";
 import { isExport, post, useAnswer } from "app/api";
-import { count, html, tokens } from "app/html";
+import { html, many, tokens } from "app/html";
 import { VirtualList } from "app/list";
 import { Empty, Pending, Problem } from "app/notice";
 import { route, setOption } from "app/route";
@@ -17,8 +17,8 @@ const ONLY_SENT = "Only those that stood in a request of this session: the ledge
 const GroupRow = (
   item,
 ) => html`<span><span class="line"><b>${item.id}</b> <span class="tag">${item.status}</span>
-  ${" "}<span class="quiet">${count(item.messages)} messages,
-    ${" "}${count(item.tokens)} tokens</span></span>
+  ${" "}<span class="quiet">${many(item.messages, "message")},
+    ${" "}${many(item.tokens, "token")}</span></span>
   <span class="line">${item.text}</span></span>`;
 
 const States = ({ states }) => {
@@ -95,7 +95,7 @@ const Sql = ({ session }) => {
     ${data?.error && html`<${Problem} error=${data.error} />`}
     ${
       data?.rows &&
-      html`<div class="wide"><table><caption>${count(data.rows.length)} rows</caption>
+      html`<div class="wide"><table><caption>${many(data.rows.length, "row")}</caption>
       <thead><tr>
         ${data.columns.map((name) => html`<th scope="col" key=${name}>${name}</th>`)}
       </tr></thead>
@@ -119,7 +119,13 @@ const Search = () => {
 const Memo = (memo) =>
   html`<li key=${memo.id}><span class="tag">${memo.tags}</span> ${memo.content}</li>`;
 
-export const LedgerView = ({ fresh }) => {
+const NoGroups = ({ agent }) =>
+  agent
+    ? html`<${Empty} title="Another agent's session has no groups">What it sent and what was
+        ${" "}answered are <code>exchanges</code>: the list of turns shows them.<//>`
+    : html`<${Empty} title="This session has no groups of messages" />`;
+
+export const LedgerView = ({ agent, fresh }) => {
   const { session } = route.value;
   const answer = useAnswer(`/api/sessions/${session}/ledger`, fresh);
   const { data } = answer;
@@ -127,15 +133,18 @@ export const LedgerView = ({ fresh }) => {
   if (!data) return html`<${Pending} answer=${answer} what="the ledger" />`;
   const group = data.groups[chosen.value];
   return html`<section aria-label="Ledger">
-    <p class="lead"><code>${data.path}</code> ${count(data.groups.length)} groups</p>
+    <p class="lead"><code>${data.path}</code> ${many(data.groups.length, "group")}</p>
     ${!isExport && html`<${Verify} />`}
     ${!isExport && html`<${Search} />`}
     <h2>Groups</h2>
-    ${data.groups.length === 0 && html`<${Empty} title="This session has no groups of messages" />`}
-    <${VirtualList} id="groups" label="Groups" count=${data.groups.length}
-      height=${ROW} fit selected=${chosen.value}
-      onSelect=${(index) => (chosen.value = index)}
-      row=${(index) => GroupRow(data.groups[index])} />
+    ${
+      data.groups.length === 0
+        ? html`<${NoGroups} agent=${agent} />`
+        : html`<${VirtualList} id="groups" label="Groups" count=${data.groups.length}
+            height=${ROW} fit selected=${chosen.value}
+            onSelect=${(index) => (chosen.value = index)}
+            row=${(index) => GroupRow(data.groups[index])} />`
+    }
     ${group && html`<${Group} session=${session} group=${group.id} fresh=${fresh} />`}
     <h2>STATE through time</h2>
     <${States} states=${data.states} />

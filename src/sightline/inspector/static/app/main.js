@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { isExport, listen, news, useAnswer } from "app/api";
-import { count, html } from "app/html";
+import { count, html, revealed } from "app/html";
 import { Empty, Pending } from "app/notice";
 import { address, go, route, TITLES, VIEWS } from "app/route";
 import { CHIPS, Filter, Overview, TurnList, useTurns } from "app/turns";
@@ -141,7 +141,7 @@ const newsOf = (session) => (news.value.session === session ? news.value.turns :
 const titleOf = (turn, title) => [turn && `${turn.turn} · ${turn.text}`, title, "Sightline"];
 
 const Session = ({ about, agent }) => {
-  const { session, turn, filter, view } = route.value;
+  const { session, turn, request, filter, view } = route.value;
   const fresh = newsOf(session);
   const list = useTurns(session, fresh);
   const { turns, data } = list;
@@ -165,15 +165,17 @@ const Session = ({ about, agent }) => {
     if (isAnswered && !views.value.parts) bringViews();
   }, [isAnswered]);
   const current = list.rows.get(turn);
+  const last = current?.requests ?? 0;
+  const isBehind = follow.value && last > request;
   useEffect(() => {
-    if (follow.value && current?.requests > route.value.request)
-      go({ request: current.requests }, { replace: true });
-  }, [follow.value, current]);
+    if (last > 0 && (isBehind || request < 1 || request > last))
+      go({ request: last }, { replace: true });
+  }, [isBehind, last, request]);
   const actions = [...everywhere(session), ...amongTurns(turns, selected, current, choose)];
   useKeys(actions);
   const title = about.sessions.find((item) => item.id === session)?.title;
   useEffect(() => {
-    document.title = titleOf(current, title).filter(Boolean).join(" · ");
+    document.title = revealed(titleOf(current, title).filter(Boolean).join(" · "));
   }, [current, title]);
   // A turn that has ended stays as it is; the ledger does not.
   const changes = view === "ledger" || current?.status === "running";
@@ -250,13 +252,17 @@ const Page = () => {
   return html`<div class="page">
     <header>
       <h1>Sightline</h1>
-      ${data && html`<${Sessions} sessions=${data.sessions} session=${session} />`}
+      ${
+        data?.sessions.length > 0 &&
+        html`<${Sessions} sessions=${data.sessions} session=${session} />`
+      }
       ${
         !isExport &&
         html`<label><input type="checkbox" checked=${follow.value}
         onChange=${() => (follow.value = !follow.value)} /> follow</label>`
       }
-      <span class="quiet" role="status">${news.value.state}</span>
+      <span class=${news.value.isTrouble ? "warning" : "quiet"}
+        role="status">${news.value.state}</span>
       ${!isExport && session !== null && html`<a href=${exportOf(session)} download>Export</a>`}
       <button type="button" class="plain right" aria-haspopup="dialog"
         onClick=${() => (palette.value = true)}><kbd>${PALETTE_KEYS}</kbd> anything</button>

@@ -1,15 +1,15 @@
 // What if another agent's request, or all of them, had been made otherwise: weighed by the server.
 
 import { isExport } from "app/api";
-import { count, dollars, html } from "app/html";
+import { dollars, html, many } from "app/html";
 import { Empty, Problem } from "app/notice";
 import { route } from "app/route";
 import { Change, Choice, Heads, Notes, useOutcome } from "app/whatif";
 
 const Outcome = ({ data }) => html`<div>
   <${Notes} notes=${data.notes} />
-  <table class="compare"><caption>What would change in ${count(data.requests)}
-      ${data.requests === 1 ? " request" : " requests"}</caption><${Heads} />
+  <table class="compare">
+    <caption>What would change in ${many(data.requests, "request")}</caption><${Heads} />
     <tbody>
       ${data.rows.map(
         ([name, before, after]) => html`<${Change} key=${name} name=${name} before=${before}
@@ -18,7 +18,11 @@ const Outcome = ({ data }) => html`<div>
       <${Change} name="price of the prompts" before=${data.usd[0]} after=${data.usd[1]}
         show=${dollars} />
     </tbody></table>
-  ${data.how.length > 0 && html`<pre tabindex="0" aria-label="How">${data.how.join("\n")}</pre>`}
+  ${
+    data.how.length > 0 &&
+    html`<h2>How</h2>
+    <pre tabindex="0" aria-label="How">${data.how.join("\n")}</pre>`
+  }
 </div>`;
 
 export const AgentWhatIf = () => {

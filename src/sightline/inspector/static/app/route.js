@@ -20,7 +20,8 @@ const parse = (hash) => {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
   const parts = path.split("/");
   const after = (key) => (parts.includes(key) ? parts[parts.indexOf(key) + 1] : undefined);
-  const number = (text) => (/^\d+$/.test(text ?? "") ? Number(text) : null);
+  // ECMAScript, Number.MAX_SAFE_INTEGER: fifteen digits are always the number that is written.
+  const number = (text) => (/^\d{1,15}$/.test(text ?? "") ? Number(text) : null);
   const view = parts[parts.length - 1];
   const { filter = "", find = null, ...options } = Object.fromEntries(new URLSearchParams(query));
   return {

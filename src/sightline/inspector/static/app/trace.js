@@ -2,14 +2,18 @@
 import { html, seconds } from "app/html";
 import { Empty } from "app/notice";
 
-export const TraceView = ({ trace, note = "" }) => {
+export const TraceView = ({ trace, duration, note = "", children = null }) => {
   if (trace.length === 0)
     return html`<section aria-label="Trace"><${Empty} title="Nothing was timed in this turn">
-    ${note}<//>
+    ${note}<//>${children}
     </section>`;
   const total = Math.max(1, ...trace.map((span) => span.end_ms));
   return html`<section aria-label="Trace">
-    <p class="lead">${seconds(total)} in all</p>
+    <p class="lead"><b>${seconds(total)}</b> in all${
+      duration !== null &&
+      seconds(duration) !== seconds(total) &&
+      html`, <span class="quiet">${seconds(duration)} of it since the first request was sent</span>`
+    }</p>
     <table class="trace"><caption>Waterfall of the turn</caption>
       <thead><tr><th scope="col">step</th><th scope="col">took</th>
         <th scope="col">when</th></tr></thead>
@@ -21,5 +25,6 @@ export const TraceView = ({ trace, note = "" }) => {
           width: `${Math.max(0.3, (100 * (span.end_ms - span.start_ms)) / total)}%`,
         }}></span></td></tr>`,
       )}</tbody></table>
+    ${children}
   </section>`;
 };

@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { get, isExport, post, useAnswer } from "app/api";
 import { Folds } from "app/folds";
-import { count, html } from "app/html";
+import { count, html, many } from "app/html";
 import { VirtualList } from "app/list";
 import { Empty, Pending } from "app/notice";
 import { address, route, setOption } from "app/route";
@@ -210,8 +210,8 @@ const App = ({ app, at, root, allowInvoke }) => html`<article aria-label=${app.n
   }
   ${
     app.changes.length > 0 &&
-    html`<details open><summary>${count(app.changes.length)}
-      ${" "}${app.changes.length === 1 ? "change" : "changes"} since the request before</summary>
+    html`<details open>
+    <summary>${many(app.changes.length, "change")} since the request before</summary>
     <ul class="changes">${app.changes.map(Change)}</ul></details>`
   }
   ${app.nodes > 0 && html`<${Nodes} app=${app} at=${at} root=${`${root}/${at}`} />`}

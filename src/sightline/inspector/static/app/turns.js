@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { get, isExport, recordedAt, useAnswer } from "app/api";
 import { admitted } from "app/filters";
-import { count, dollars, html, seconds, share } from "app/html";
+import { count, dollars, html, many, seconds, share } from "app/html";
 import { VirtualList } from "app/list";
 import { Empty, Pending } from "app/notice";
 import { address, go, route } from "app/route";
@@ -119,12 +119,18 @@ export const Cost = ({ usd }) =>
     ? html`<span class="figure" title="its price is not known">?</span>`
     : html`<span class="figure">${dollars(usd)}</span>`;
 
+// Of a turn that runs nobody knows how long it takes; its conversation says for how long it has.
+const timeOf = ({ status, requests, duration_ms }) => {
+  if (status === "running") return "…";
+  return requests ? seconds(duration_ms) : "–";
+};
+
 const Turn = (turn) => html`<span class=${`turn ${LOOKS[turn.status] ?? "odd"}`}>
   <b>${turn.turn}</b>
   <span class="line">${turn.text || "(its words are gone)"}</span>
   ${turn.prompt_tokens ? html`<${Meter} turn=${turn} />` : html`<span></span>`}
   <${Cost} usd=${turn.cost_usd} />
-  <span class="figure">${turn.requests ? seconds(turn.duration_ms) : "–"}</span>
+  <span class="figure">${timeOf(turn)}</span>
   <span class="line about"><span class=${`tag ${turn.status}`}>${turn.status}</span>
     ${turn.requests > 1 && ` ${turn.requests} requests`}
     ${turn.reason && ` ${turn.reason}`}</span></span>`;
@@ -146,7 +152,13 @@ const TurnHeads = ({ what }) => html`<div class="turn heads quiet" aria-hidden="
   <span>#</span><span>${what}</span>
   <span>cached</span><span class="figure">cost</span><span class="figure">time</span></div>`;
 
-export const TurnList = ({ list, selected, onSelect, what }) => html`<div class="turns">
+// Where the page is one column, what was chosen stands below the list.
+const showChosen = ({ target }) => {
+  if (target.closest(".vrow")) document.querySelector(".view")?.scrollIntoView();
+};
+
+export const TurnList = ({ list, selected, onSelect, what }) => html`<div class="turns"
+  onClick=${showChosen}>
   <${TurnHeads} what=${what} />
   <${NoTurns} list=${list} />
   <${VirtualList}
@@ -179,8 +191,7 @@ export const Filter = ({ list }) => {
     ${
       filter &&
       list.data?.problem === "" &&
-      html`<p class="quiet" role="status">${count(list.turns.length)}
-        ${list.turns.length === 1 ? " turn" : " turns"}</p>`
+      html`<p class="quiet" role="status">${many(list.turns.length, "turn")}</p>`
     }
   </form>`;
 };
@@ -221,7 +232,7 @@ const line = (columns, dearest) =>
 const Chart = ({ data }) => {
   const tallest = Math.max(1, ...data.columns.map((column) => column.prompt_tokens));
   const dearest = Math.max(1e-9, ...data.columns.map((column) => column.cost_usd));
-  const label = `Tokens, cache and cost over ${count(data.turns)} turns`;
+  const label = `Tokens, cache and cost over ${many(data.turns, "turn")}`;
   return html`<div>
     <svg class="chart" role="img" aria-label=${label} preserveAspectRatio="none"
       viewBox=${`0 0 ${data.columns.length} ${HEIGHT}`}>
@@ -238,10 +249,14 @@ export const Overview = ({ session, fresh }) => {
   const { data } = useAnswer(`/api/sessions/${session}/overview`, fresh);
   if (!data || data.turns === 0) return null;
   return html`<section class="overview" aria-label="The session">
-    <p><b>${dollars(data.cost_usd)}</b>
-      ${data.unpriced > 0 && html` <span class="quiet">+ ${count(data.unpriced)} unpriced</span>`}
+    <p><b>${isPriced(data) ? dollars(data.cost_usd) : "Price not known"}</b>
+      ${
+        data.unpriced > 0 &&
+        isPriced(data) &&
+        html` <span class="quiet">+ ${count(data.unpriced)} unpriced</span>`
+      }
       ${data.beside_usd > 0 && ` + ${dollars(data.beside_usd)} beside the turns`}
-      ${" "}· ${count(data.turns)} turns · ${count(data.requests)} requests ·
+      ${" "}· ${many(data.turns, "turn")} · ${many(data.requests, "request")} ·
       ${" "}${count(data.prompt_tokens)} tokens${
         data.prompt_tokens > 0 && `, ${share(data.cached_tokens, data.prompt_tokens)} from cache`
       }</p>

@@ -1,7 +1,7 @@
 // Everything beside the list of turns: the views of a turn, what stands above them, and dialogs.
 import { useAnswer } from "app/api";
 import { ChangesView } from "app/changes";
-import { Conversation } from "app/conversation";
+import { Conversation, UnderWay } from "app/conversation";
 import { Dialog } from "app/dialog";
 import { TurnHeader } from "app/header";
 import { html } from "app/html";
@@ -36,7 +36,7 @@ export const View = ({ turn, requests, about, agent, fresh }) => {
   const answer = useAnswer(own ? null : path, fresh);
   const { data } = answer;
   const key = `${session}.${turn?.turn}.${request}`;
-  if (view === "ledger") return html`<${LedgerView} fresh=${fresh} />`;
+  if (view === "ledger") return html`<${LedgerView} agent=${agent} fresh=${fresh} />`;
   if (!turn)
     return html`<${Empty} title="No turn is chosen">Choose one in the list; a session without any
       ${" "}is begun with <code>sightline chat</code>.<//>`;
@@ -56,7 +56,12 @@ export const View = ({ turn, requests, about, agent, fresh }) => {
     return html`<${PromptView} key=${key} data=${data} requests=${requests} />`;
   if (view === "changes") return html`<${ChangesView} key=${key} data=${data} />`;
   if (view === "trace")
-    return html`<${TraceView} key=${key} trace=${data.trace} note=${data.note} />`;
+    return html`<${TraceView} key=${key} trace=${data.trace} duration=${turn.duration_ms}
+      note=${data.note}>
+      ${
+        turn.status === "running" &&
+        html`<${UnderWay} session=${session} turn=${turn} fresh=${fresh} />`
+      }<//>`;
   if (view === "whatif" && agent) return html`<${AgentWhatIf} key=${key} />`;
   if (view === "whatif") return html`<${WhatIf} key=${key} data=${data} />`;
   return html`<${Picture} key=${key} data=${data} />`;
