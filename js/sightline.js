@@ -1619,10 +1619,11 @@ function connection(app, transmit, buffered) {
       const { maxDepth, maxNodes } = app._options;
       const asked = { depth, max_nodes };
       const served = { depth: least(depth, maxDepth), max_nodes: least(max_nodes, maxNodes) };
-      const project = projector({ ...message, ...served });
+      const bound = projector({ depth: maxDepth, max_nodes: maxNodes });
+      const project = projector(message);
       const see = (tree) => {
         const source = nodeAt(tree, ids);
-        return source && project(source);
+        return source && project(bound(source));
       };
       const own = {
         id,
