@@ -43,8 +43,8 @@ const LEVELS = 64;
 const ID_BYTES = 256;
 const STRING_BYTES = 256 * 1024;
 const NESTING = 640;
-const MESSAGE_CHARS = 1024 * 1024;
-const SNAPSHOT_CHARS = 16 * 1024 * 1024;
+const ASKED_CHARS = 1024 * 1024;
+const MESSAGE_CHARS = 16 * 1024 * 1024;
 const SNAPSHOT_NODES = 50_000;
 const PATCH_OPS = 1024;
 const QUEUE_BYTES = 256 * 1024;
@@ -73,9 +73,11 @@ function refuse(code, message) {
 
 /** What may be said of an error: its own reason, or that there is one, which is in the log. */
 function reasonOf(error, ...where) {
-  if (error instanceof ActionError) return { code: error.code, message: error.message };
-  console.error(...where, error);
-  return { code: "internal", message: "the app failed" };
+  if (!(error instanceof ActionError)) {
+    console.error(...where, error);
+    error = new ActionError("internal", "the app failed");
+  }
+  return { code: error.code, message: error.message };
 }
 
 /** @returns {never} */
@@ -85,6 +87,13 @@ const missing = (path) => refuse("not_found", `${path}: there is no such node`);
 function fault(where, reason) {
   throw new TypeError(`${isText(where) ? where : format(where)}: ${reason}`);
 }
+
+/** @returns {never} */
+const twice = (where, name) => fault(where, `'${name}' is given twice`);
+
+/** @returns {never} */
+const wrong = (where, name, value) =>
+  fault(where, `'${name}' is unknown or wrong: ${brief(value)}`);
 
 // JSON
 
@@ -102,6 +111,7 @@ const isObject = (value) => kindOf(value) === "[object Object]";
 const isText = (value) => typeof value === "string";
 /** @param {any} value @returns {value is (...given: any[]) => any} */
 const isFunction = (value) => typeof value === "function";
+const asIs = (value) => value;
 const isFlag = (value) => typeof value === "boolean";
 const isCount = (value) => isSafeInteger(value) && value >= 0;
 const isShare = (value) => value >= 0 && value <= 1 && typeof value === "number";
@@ -109,24 +119,17 @@ const isNames = (value) => isArray(value) && value.every(isText);
 const isWindow = (value) => isArray(value) && value.length === 2 && value.every(isCount);
 const random = () => chance().toString(36).slice(2, 12);
 /** A value in an error's text, whatever it is. */
-const brief = (value) =>
-  (isText(value) ? write(value) : Object(value) === value ? kindOf(value) : String(value)).slice(
-    0,
-    80,
-  );
+const brief = (value) => String(value).slice(0, 80);
 
 /** Whether two values say the same, order of members included. */
 function same(a, b) {
-  if (a === b) return true;
-  if (typeof a !== "object" || typeof b !== "object" || !a || !b || isArray(a) !== isArray(b))
-    return false;
-  const names = keys(a);
+  if (a === b || Object(a) !== a || kindOf(a) !== kindOf(b)) return a === b;
   const others = keys(b);
-  let at = names.length;
-  // What has no members may be anything: a date, a map.
-  if (at !== others.length || (!at && kindOf(a) !== kindOf(b))) return false;
-  while (at--) if (names[at] !== others[at] || !same(a[names[at]], b[names[at]])) return false;
-  return true;
+  const names = keys(a);
+  return (
+    names.length === others.length &&
+    names.every((name, at) => name === others[at] && same(a[name], b[name]))
+  );
 }
 
 /** A copy of a value that is JSON; members that are undefined are left out. */
@@ -144,7 +147,8 @@ function clean(value, path, level = 0) {
 
 /** What was known, where the same is said again; else a copy of what is said, if anything is. */
 function settled(known, given, ids) {
-  if (given == null || same(known, given)) return given == null ? undefined : known;
+  if (given == null) return undefined;
+  if (same(known, given)) return known;
   const copy = clean(given, format(ids));
   return same(known, copy) ? known : copy;
 }
@@ -165,10 +169,7 @@ function keptList(known, list) {
 const isId = (id) =>
   isText(id) && id && !RESERVED.includes(id) && !/[/~]/.test(id) && fits(id, ID_BYTES);
 
-function checkedId(id, where) {
-  if (isId(id)) return id;
-  fault(where, `no id: ${brief(id)}; see legalId`);
-}
+const checkedId = (id, where) => (isId(id) ? id : wrong(where, "id", id));
 
 /**
  * The legal id of a string that is not too long for one: a URL, a file path, a foreign key.
@@ -176,7 +177,7 @@ function checkedId(id, where) {
  */
 export function legalId(text) {
   const plain = text.replace(/[%/~\p{Cc}\u2028\u2029]/gu, (char) =>
-    char === "~" ? "%7E" : encodeURIComponent(char),
+    encodeURIComponent(char).replace("~", "%7E"),
   );
   const legal = RESERVED.includes(plain)
     ? `%${plain.charCodeAt(0).toString(16)}${plain.slice(1)}`
@@ -184,18 +185,16 @@ export function legalId(text) {
   return checkedId(legal || "%", text.slice(0, 80));
 }
 
-function split(path) {
-  const body = path.replace(/^\/|\/$/g, "");
-  const ids = body || path.length > 1 ? body.split("/") : [];
-  return ids.includes("") ? fault(path, "an empty id") : ids;
-}
+/** The ids of a path; an empty one, which no node has, where two slashes meet. */
+const split = (path) => path.split("/").filter((id, at, all) => id || (at && at < all.length - 1));
 
 function checkedIds(path) {
   const ids = split(path).map((id) => checkedId(id, path));
-  return ids.length < LEVELS ? ids : fault(path, `more than ${LEVELS} levels`);
+  return ids.length < LEVELS ? ids : wrong(path, "levels", ids.length);
 }
 
 const format = (ids) => `/${ids.join("/")}`;
+const isWithin = (path, other) => `${path}/`.startsWith(`${other}/`);
 const escaped = (token) => token.replaceAll("~", "~0").replaceAll("/", "~1");
 const childOf = (node, id) => node?.children?.find((child) => child.id === id);
 const nodeAt = (node, ids) => ids.reduce(childOf, node);
@@ -251,13 +250,11 @@ const CONTENT = {
   hash: isText,
 };
 
-function checkMembers(value, rules, where, required = []) {
-  for (const name of keys(rules)) {
-    const member = value[name];
-    if (member == null ? required.includes(name) : !rules[name](member)) {
-      fault(where, `'${name}' must not be ${brief(member)}`);
-    }
-  }
+/** Refuse a member that must not be what it is; one that has no rule, unless there may be others. */
+function checkMembers(value, rules, where, others = false) {
+  for (const name in value)
+    if (hasOwn(rules, name) ? value[name] != null && !rules[name](value[name]) : !others)
+      wrong(where, name, value[name]);
 }
 
 // Params
@@ -314,11 +311,11 @@ function misfit(schema, value, at = "") {
 /** Refuse a schema that is none, or that says what is not checked here. */
 function checkSchema(schema, path) {
   for (const [name, rule] of entries(schema)) {
-    if (!hasOwn(KEYWORDS, name) && !NOTES(name)) fault(path, `'${name}' is not checked`);
+    if (!hasOwn(KEYWORDS, name) && !NOTES(name)) wrong(path, name, rule);
     const parts = name === "properties" ? values(rule) : SCHEMAS(name) ? [rule].flat() : [];
     for (const part of parts) checkSchema(part, path);
     if (name === "type" && ![rule].flat().every((type) => hasOwn(TYPES, type)))
-      fault(path, `no type: ${rule}`);
+      wrong(path, name, rule);
   }
 }
 
@@ -332,111 +329,126 @@ function fullSchema(given) {
   return { type: "object", properties: fromEntries(members), required: keys(given) };
 }
 
-const HOOKS = oneOf("guard authorize when refreshes");
+/** What each option of an action must be. */
+const OPTIONS = {
+  ...AFFORDANCE,
+  guard: isFunction,
+  authorize: isFunction,
+  when: isFunction,
+  refreshes: isNames,
+};
 
 function makeAction(name, handler, path, options = {}) {
   const where = `${path} actions.${name}`;
-  if (!name || !isFunction(handler)) fault(where, "needs a function");
-  const unknown = keys(options).find((option) => !hasOwn(AFFORDANCE, option) && !HOOKS(option));
-  if (unknown) fault(where, `there is no option '${unknown}'`);
+  if (!name || !isFunction(handler)) wrong(where, "handler", handler);
+  checkMembers(options, OPTIONS, where);
   const affordance = { action: name };
-  for (const option of keys(AFFORDANCE)) {
+  for (const option in AFFORDANCE) {
     const given = options[option];
-    const isSchema = AFFORDANCE[option] === isObject && isObject(given);
-    if (given != null && given !== false) affordance[option] = isSchema ? fullSchema(given) : given;
+    // What is false is not said.
+    affordance[option] = isObject(given) ? fullSchema(given) : given || undefined;
   }
-  checkMembers(affordance, AFFORDANCE, where);
   if (affordance.params) checkSchema(affordance.params, where);
   return { ...options, name, handler, affordance: clean(affordance, where) };
 }
 
 // Descriptors
 
-const KEYS = oneOf(
-  "id type props properties summary meta items children window actions content_ref contentRef",
-);
+const isAny = () => true;
+/** What each member of a descriptor must be. */
+const DESCRIPTOR = {
+  id: isAny,
+  type: (value) => isText(value) && value,
+  properties: isObject,
+  summary: isText,
+  meta: isObject,
+  children: (value) => typeof value === "object",
+  window: (value) => isArray(value.items),
+  actions: isObject,
+  content_ref: isObject,
+};
+const ALIASES = { props: "properties", items: "children", contentRef: "content_ref" };
 
-/** One member that may be said by either of two names. */
-const either = (name, one, other, ids) =>
-  one === undefined || one === other
-    ? other
-    : other === undefined
-      ? one
-      : fault(ids, `'${name}' is given twice`);
+/** What a descriptor says: each member under one name. */
+function read(given, ids) {
+  if (!isObject(given)) wrong(ids, "descriptor", given);
+  if (ids.length >= LEVELS) wrong(ids, "levels", ids.length);
+  /** @type {any} */
+  const said = {};
+  for (const key in given) {
+    const name = ALIASES[key] ?? key;
+    if (given[key] === undefined) continue;
+    if (name in said) twice(ids, key);
+    said[name] = given[key];
+  }
+  checkMembers(said, DESCRIPTOR, ids);
+  return said;
+}
 
 /** The node that a descriptor says; the one that was known, where it says the same. */
-function build(given, ids, id, type, known, found) {
-  if (!isObject(given) || ids.length >= LEVELS)
-    fault(ids, `no descriptor, or more than ${LEVELS} levels`);
-  for (const key in given) if (!KEYS(key)) fault(ids, `there is no key '${key}'`);
-  const { actions, contentRef, props } = given;
+function build(given, ids, id, type, known, found, label) {
+  const said = read(given, ids);
+  const properties = said.properties ?? {};
+  const isNamed = !label || "label" in properties || "title" in properties;
   const before = known ?? {};
   const fields = {
-    properties: objectOf("props", either("props", props, given.properties, ids), ids),
-    meta: metaOf(given, ids),
-    affordances: actions && offered(actions, ids, found),
-    content_ref: contentOf(either("content_ref", contentRef, given.content_ref, ids), ids),
+    properties: isNamed ? said.properties : { ...properties, label },
+    meta: metaOf(said, ids),
+    affordances: offered(said.actions ?? {}, ids, found),
+    content_ref: said.content_ref && contentOf(said.content_ref, ids),
   };
   for (const name of FIELDS) fields[name] = settled(before[name], fields[name], ids);
   const node = {
-    id: known || !ids.length || isId(id) ? id : checkedId(id, ids.slice(0, -1)),
-    type: given.type ?? type,
+    id: known || !ids.length ? id : checkedId(id, ids.slice(0, -1)),
+    type: said.type ?? type,
     ...fields,
-    children: childrenOf(given, ids, before.children, found),
+    children: childrenOf(said, ids, before.children, found),
   };
-  if (!isText(node.type) || !node.type) fault(ids, `'type' must not be ${brief(node.type)}`);
   return known ? changed(known, node) : node;
 }
 
-const objectOf = (name, value, ids) =>
-  value == null || isObject(value) ? value : fault(ids, `'${name}' must be an object`);
-
 function offered(actions, ids, found) {
+  const path = format(ids);
   const all = entries(actions).map(([name, item]) => {
     const { handler, ...options } = isFunction(item) ? { handler: item } : (item ?? {});
-    return makeAction(name, handler, format(ids), options);
+    return makeAction(name, handler, path, options);
   });
   if (!all.length) return undefined;
-  found.set(format(ids), all);
+  found.set(path, all);
   return all.map((item) => item.affordance);
 }
 
 function contentOf(given, ids) {
-  if (!objectOf("content_ref", given, ids)) return undefined;
-  const isTextual = /^text\/|(json|xml|yaml)$/.test(given.mime ?? "");
+  const isTextual = /^text\/|(json|xml|yaml)$/.test(given.mime);
   const content = {
     type: isTextual ? "text" : "binary",
     uri: `slop://content${format(ids)}`,
     ...given,
   };
-  checkMembers(content, CONTENT, ids, ["mime", "summary"]);
+  for (const name of ["mime", "summary"]) if (given[name] == null) wrong(ids, name, given[name]);
+  checkMembers(content, CONTENT, ids, true);
   return content;
 }
 
 function metaOf({ meta, summary, window }, ids) {
-  if (!objectOf("meta", meta, ids) && summary == null && !window) return undefined;
   const all = { ...meta };
   if (summary != null) all.summary = summary;
   if (window) {
-    if (!isArray(window.items)) fault(ids, "'items' must be a list");
     const { items, offset = 0, total = offset + items.length } = window;
     // SLOP, scaling: a window sets meta.total_children and meta.window.
     assign(all, { total_children: total, window: [offset, items.length] });
   }
-  checkMembers(all, META, ids);
+  checkMembers(all, META, ids, true);
   return keys(all).length ? all : undefined;
 }
 
-function childrenOf({ items, children, window }, ids, known, found) {
-  const list = either("items", either("items", items, children, ids), window?.items, ids);
+function childrenOf({ children, window }, ids, known, found) {
+  if (window && children !== undefined) twice(ids, "items");
+  const list = window ? window.items : children;
   if (list == null) return list;
-  const all = isObject(list)
-    ? entries(list).map(([id, item]) => ({ ...item, id }))
-    : typeof list === "object"
-      ? [...list]
-      : fault(ids, "'items' must be a list");
   const before = known ?? [];
   let byId;
+  const all = isObject(list) ? entries(list).map(([id, item]) => ({ ...item, id })) : [...list];
   const made = all.map((item, at) => {
     const id = isSafeInteger(item?.id) ? String(item.id) : item?.id;
     let past = before[at];
@@ -448,8 +460,7 @@ function childrenOf({ items, children, window }, ids, known, found) {
   });
   if (byId || !known) {
     const seen = new Set();
-    for (const { id } of made)
-      if (seen.size === seen.add(id).size) fault([...ids, id], "two items have one id");
+    for (const { id } of made) if (seen.size === seen.add(id).size) twice(ids, id);
   }
   return keptList(known, made);
 }
@@ -458,7 +469,6 @@ function childrenOf({ items, children, window }, ids, known, found) {
 
 /** @param {string} op @param {string} path @param {any} [value] @param {number} [index] */
 const operation = (op, path, value, index) => ({ op, path, value, index });
-const presence = (list) => (isArray(list) ? "list" : list);
 const hasMembers = (name, value) => (name === "properties" || name === "meta") && value != null;
 
 /**
@@ -467,102 +477,90 @@ const hasMembers = (name, value) => (name === "properties" || name === "meta") &
  */
 function diff(old, next, fields, path = "", ops = []) {
   if (old === next) return ops;
-  const isSame = old.id === next.id && old.type === next.type;
-  const { own, isRisky } = isSame ? fieldOps(old, next, path) : { own: [], isRisky: true };
-  if (!isSame || (path && isRisky && !(fields && pays(own, next)))) {
-    ops.push(operation("replace", path || "/", next));
-    return ops;
-  }
-  for (const op of own) ops.push(op);
-  const pairs = isArray(next.children)
-    ? childOps(old.children ?? [], next.children, path, ops)
-    : [];
-  for (const [a, b] of pairs) diff(a, b, fields, `${path}/${b.id}`, ops);
-  return ops;
-}
-
-/** How a node's own fields changed; `isRisky` where old mirrors mishandle that. */
-function fieldOps(old, next, path) {
-  let own = [];
-  let isRisky = false;
-  const turns = !next.children?.length && presence(old.children) !== presence(next.children);
-  for (const name of turns ? [...FIELDS, "children"] : FIELDS) {
-    const [before, after, where] = [old[name], next[name], `${path}/${name}`];
+  const isOther = old.id !== next.id || old.type !== next.type;
+  const start = ops.length;
+  let isRisky = isOther;
+  // Whether there are children, or may be, is a field; which there are is not.
+  for (const name of next.children?.length ? FIELDS : [...FIELDS, "children"]) {
+    const before = name === "children" && old.children?.length ? [] : old[name];
+    const [after, where] = [next[name], `${path}/${name}`];
     if (same(before, after)) continue;
     if (hasMembers(name, before) && hasMembers(name, after)) {
-      own = own.concat(memberOps(before, after, where));
-      isRisky ||= !keys(before).length || !same(before[""], after[""]);
+      memberOps(before, after, where, ops);
+      isRisky ||=
+        !keys(before).length ||
+        (path ? !same(before[""], after[""]) : ops.some((op) => op.path.endsWith("/")));
     } else {
       isRisky = true;
       const op = before === undefined ? "add" : "replace";
-      own.push(operation(after === undefined ? "remove" : op, where, after));
+      ops.push(operation(after === undefined ? "remove" : op, where, after));
     }
   }
-  return { own, isRisky };
+  const isWhole = isRisky && !(fields && (!path || pays(ops.slice(start), next)));
+  if (isOther || isWhole) ops.splice(start, Infinity, operation("replace", path || "/", next));
+  else if (isArray(next.children))
+    for (const [a, b] of childOps(old.children ?? [], next.children, path, ops))
+      diff(a, b, fields, `${path}/${b.id}`, ops);
+  return ops;
 }
 
 /** Change members so that their order comes out right, when an add goes to the end. */
-function memberOps(old, next, where) {
-  const before = keys(old);
-  const staying = new Set();
-  let last = -1;
-  for (const key of keys(next)) {
-    const at = before.indexOf(key);
-    if (at <= last) break;
-    staying.add(key);
-    last = at;
-  }
-  const rest = keys(next).filter((key) => !staying.has(key));
-  const all = (op, names) =>
-    names.map((key) =>
-      operation(op, `${where}/${escaped(key)}`, op === "remove" ? undefined : next[key]),
-    );
-  return [
-    ...all(
-      "remove",
-      before.filter((key) => !staying.has(key)),
-    ),
-    ...all(
-      "replace",
-      [...staying].filter((key) => !same(old[key], next[key])),
-    ),
-    ...all("add", rest),
-  ];
+function memberOps(old, next, where, ops) {
+  const [before, names] = [keys(old), keys(next)];
+  let [count, last] = [0, -1];
+  for (let at = before.indexOf(names[0]); at > last; at = before.indexOf(names[++count])) last = at;
+  const staying = names.slice(0, count);
+  const all = (op, some) => {
+    for (const key of some)
+      ops.push(operation(op, `${where}/${escaped(key)}`, op === "remove" ? undefined : next[key]));
+  };
+  all(
+    "remove",
+    before.filter((key) => !staying.includes(key)),
+  );
+  all(
+    "replace",
+    staying.filter((key) => !same(old[key], next[key])),
+  );
+  all("add", names.slice(count));
 }
 
 /** Whether operations take fewer bytes than the node. */
 function pays(ops, node) {
-  const size = (value) => (value === undefined ? 0 : bytes(write(value)));
+  // Nothing, where there is no value, takes nothing.
+  const size = (value) => bytes(write(value));
   let left = 0;
   for (const { path, value } of ops) left += 36 + sizeOf(path) + size(value);
-  const stack = [node];
-  while (stack.length && left >= 0) {
-    const here = stack.pop();
+  const weigh = (here) => {
     left -= 21 + sizeOf(here.id) + sizeOf(here.type);
     for (const name of FIELDS) left -= size(here[name]);
-    for (const child of here.children ?? []) stack.push(child);
-  }
+    if (left >= 0) here.children?.forEach(weigh);
+  };
+  weigh(node);
   return left < 0;
 }
 
 /** Add, remove and reorder children; returns the pairs that are left to compare. */
 function childOps(old, next, path, ops) {
-  let [first, a, b] = [0, old.length - 1, next.length - 1];
-  while (first <= a && first <= b && old[first].id === next[first].id) first++;
-  while (first <= a && first <= b && old[a].id === next[b].id) [a, b] = [a - 1, b - 1];
+  const least = min(old.length, next.length);
+  const more = old.length - next.length;
+  let [first, last] = [0, next.length];
+  while (first < least && old[first].id === next[first].id) first++;
+  while (last > first && last + more > first && old[last + more - 1].id === next[last - 1].id)
+    last--;
   const stays = new Map();
-  const wanted = new Set(next.slice(first, b + 1).map((node) => node.id));
-  for (const node of old.slice(first, a + 1)) {
+  const wanted = new Set(next.slice(first, last).map((node) => node.id));
+  for (const node of old.slice(first, last + more)) {
     if (wanted.has(node.id)) stays.set(node.id, [stays.size, node]);
     else ops.push(operation("remove", `${path}/${node.id}`));
   }
-  const kept = next.slice(first, b + 1).filter((node) => stays.has(node.id));
+  const kept = next.slice(first, last).filter((node) => stays.has(node.id));
   for (const [at, index] of moves(kept.map((node) => stays.get(node.id)[0]))) {
     ops.push(operation("move", `${path}/${kept[at].id}`, undefined, first + index));
   }
   const pairs = [];
   next.forEach((node, at) => {
-    const past = at < first ? old[at] : at > b ? old[at - b + a] : stays.get(node.id)?.[1];
+    const past = at < first ? old[at] : at < last ? stays.get(node.id)?.[1] : old[at + more];
     if (!past) ops.push(operation("add", `${path}/${node.id}`, node, at));
     else if (past !== node) pairs.push([past, node]);
   });
@@ -572,15 +570,15 @@ function childOps(old, next, path, ops) {
 /** The fewest moves that sort: `ranks[i]` is where what belongs at `i` stands now. */
 function moves(ranks) {
   const tails = [];
-  const before = new Map();
+  const before = [];
   for (const rank of ranks) {
     const at = rankIn(tails, rank);
-    before.set(rank, tails[at - 1]);
+    before[rank] = tails[at - 1];
     tails[at] = rank;
   }
   const fixed = new Set();
-  for (let rank = tails.at(-1); rank !== undefined; rank = before.get(rank)) fixed.add(rank);
-  const waiting = ranks.filter((rank) => !fixed.has(rank)).sort((one, other) => one - other);
+  for (let rank = tails.at(-1); rank !== undefined; rank = before[rank]) fixed.add(rank);
+  const waiting = [...ranks.keys()].filter((rank) => !fixed.has(rank));
   const found = [];
   let anchor = -1;
   ranks.forEach((rank, at) => {
@@ -605,19 +603,6 @@ function rankIn(ordered, number) {
   return low;
 }
 
-/** Whether operations change a root in a way that such a mirror cannot follow. */
-function needsSnapshot(root, ops, fields) {
-  return ops.some(({ path }) => {
-    const [field, ...tokens] = path.slice(1).split("/");
-    if (field && (fields || !RESERVED.includes(field))) return false;
-    return (
-      !tokens.length ||
-      tokens.includes("") ||
-      (hasMembers(field, 1) && !keys(root[field] ?? {}).length)
-    );
-  });
-}
-
 // What a subscriber sees
 
 /** SLOP, state tree: a depth stub keeps id, type and meta. */
@@ -640,7 +625,7 @@ function compacted(node) {
 const withTotal = (node, hints) => ({ ...node.meta, ...hints, total_children: totalOf(node) });
 
 /** A step that rewrites nodes with children; what it made of one is remembered with it. */
-function rewriter(enter, leave = (_node, _distance) => true) {
+function rewriter(enter) {
   const memory = new WeakMap();
   return function rewrite(node, distance = 0) {
     const decided = enter(node, distance);
@@ -651,8 +636,7 @@ function rewriter(enter, leave = (_node, _distance) => true) {
         node.children,
         node.children.map((child) => rewrite(child, distance + 1)).filter(Boolean),
       );
-      const isKept = children.length || leave(node, distance);
-      memory.set(node, isKept ? changed(node, { children }) : null);
+      memory.set(node, changed(node, { children }));
     }
     return memory.get(node);
   };
@@ -661,13 +645,8 @@ function rewriter(enter, leave = (_node, _distance) => true) {
 function filtered({ types, min_salience, retain_ancestors: retain }) {
   const passes = (node) =>
     (!types || types.includes(node.type)) && (node.meta?.salience ?? 0.5) >= (min_salience ?? 0);
-  return rewriter(
-    (node, distance) => {
-      if (!distance || (node.children?.length && (retain || passes(node)))) return undefined;
-      return passes(node) ? node : null;
-    },
-    (node, distance) => !retain || !distance || passes(node),
-  );
+  const shows = (node) => passes(node) || (retain && node.children?.some(shows));
+  return rewriter((node, distance) => (distance && !shows(node) ? null : undefined));
 }
 
 const truncated = (depth) =>
@@ -678,39 +657,33 @@ const truncated = (depth) =>
 const counts = new WeakMap();
 
 function countOf(node) {
-  if (!node.children?.length) return 1;
-  let count = counts.get(node);
-  if (!count) {
-    count = node.children.reduce((sum, child) => sum + countOf(child), 1);
-    counts.set(node, count);
-  }
-  return count;
+  if (!counts.has(node))
+    counts.set(node, node.children?.reduce((sum, child) => sum + countOf(child), 1) ?? 1);
+  return counts.get(node);
 }
 
 /** Collapse the lowest-scoring subtrees until so many nodes are left. */
 function compact(root, most) {
   const excess = countOf(root) - most;
   if (excess <= 0) return root;
-  const seen = [];
-  const look = (node, distance, isUnderPin) => {
-    const isPinned = isUnderPin || node.meta?.pinned === true;
+  const isPinned = (node) => node.meta?.pinned === true;
+  const hasPin = (node) => isPinned(node) || node.children?.some(hasPin);
+  const found = [];
+  const look = (node, distance) => {
+    if (isPinned(node)) return;
     const below = countOf(node) - 1;
     const score = (node.meta?.salience ?? 0.5) - distance * 0.01 - below * 0.001;
-    const own = { node, score, mayGo: below && distance > 1 };
-    seen.push(own);
-    let isKept = isPinned;
-    for (const child of node.children ?? []) isKept = look(child, distance + 1, isPinned) || isKept;
-    if (isKept) own.mayGo = false;
-    return isKept;
+    if (below && distance > 1 && !hasPin(node)) found.push({ node, score });
+    for (const child of node.children ?? []) look(child, distance + 1);
   };
-  look(root, 0, false);
+  look(root, 0);
   const gone = new Set();
   const collapsed = new Set();
   const drop = (node) => {
     gone.add(node);
     node.children?.forEach(drop);
   };
-  for (const { node } of seen.filter((one) => one.mayGo).sort((a, b) => a.score - b.score)) {
+  for (const { node } of found.sort((a, b) => a.score - b.score)) {
     if (gone.size >= excess) break;
     if (gone.has(node)) continue;
     collapsed.add(node);
@@ -731,13 +704,13 @@ function windowed(root, [offset, count]) {
  * What a message asks to see of a tree.
  * @param {{filter?: any, depth?: number, max_nodes?: number, window?: any}} message
  */
-function projector({ filter, depth, max_nodes, window }) {
-  const steps = [];
-  if (filter) steps.push(filtered(filter));
-  if (depth !== undefined && depth >= 0) steps.push(truncated(depth));
-  steps.push((root) => compact(root, max_nodes ?? SNAPSHOT_NODES));
-  if (window) steps.push((root) => windowed(root, window));
-  return (root) => steps.reduce((node, step) => step(node), root);
+function projector({ filter, depth = -1, max_nodes, window }) {
+  const kept = filter ? filtered(filter) : asIs;
+  const cut = depth >= 0 ? truncated(depth) : asIs;
+  return (root) => {
+    const node = compact(cut(kept(root)), max_nodes ?? SNAPSHOT_NODES);
+    return window ? windowed(node, window) : node;
+  };
 }
 
 // Where actions hang, and how nodes are put together
@@ -746,19 +719,18 @@ function projector({ filter, depth, max_nodes, window }) {
 function pattern(path, more) {
   const ids = checkedIds(path);
   const names = ids.map((id) => /^\{([A-Za-z_]\w*)\}$/.exec(id)?.[1]);
-  const odd = ids.find(
-    (id, at) => (names[at] && ids.indexOf(id) < at) || (/[{}]/.test(id) && !names[at]),
-  );
-  if (odd) fault(path, `no hole, or two of one name: '${odd}'`);
-  return { ...more, ids, names, order: names.map((name) => (name ? 1 : 0)).join("") };
+  const odd = ids.find((id, at) => (names[at] ? ids.indexOf(id) < at : /[{}]/.test(id)));
+  if (odd) wrong(path, "hole", odd);
+  // No id has a tilde: what is literal sorts before a hole, from the root on.
+  const shape = ids.map((id, at) => (names[at] ? "~" : `/${id}`)).join("");
+  return { ...more, ids, names, shape };
 }
 
-/** Patterns with one more, the most literal first. */
-const withPattern = (patterns, more) =>
-  [
-    ...patterns.filter(({ ids, name }) => name !== more.name || format(ids) !== format(more.ids)),
-    more,
-  ].sort((a, b) => a.order.localeCompare(b.order));
+/** Patterns with one more, the most literal first; of one shape and name the later one counts. */
+function withPattern(patterns, more) {
+  const all = new Map([...patterns, more].map((one) => [`${one.shape} ${one.name}`, one]));
+  return [...all.values()].sort((a, b) => (a.shape < b.shape ? -1 : +(a.shape > b.shape)));
+}
 
 /** Whether a pattern fits a path, or goes on from there. */
 const reaches = (ids) => (pattern) =>
@@ -767,7 +739,7 @@ const reaches = (ids) => (pattern) =>
 const fitting = (patterns, ids, name) =>
   patterns.find((one) => one.name === name && one.ids.length === ids.length && reaches(ids)(one));
 
-const holesOf = ({ names }, ids) =>
+const holesOf = ({ names = [] }, ids) =>
   fromEntries(ids.flatMap((id, at) => (names[at] ? [[names[at], id]] : [])));
 
 /** The nodes that stand for closed views: nothing hangs on them. */
@@ -868,8 +840,7 @@ export class App {
    *   taskLinger?: number, maxDepth?: number, maxNodes?: number}} [options] times in milliseconds
    */
   constructor(id, name = id, options = {}) {
-    if (!/^[A-Za-z0-9][\w.-]{0,127}$/.test(id) || !isId(id))
-      fault(id, "an app's id is 1 to 128 of \\w.-");
+    if (!/^[A-Za-z0-9][\w.-]{0,127}$/.test(id) || !isId(id)) wrong(id, "id", id);
     this._options = {
       coalesce: 50,
       invokeTimeout: 30_000,
@@ -893,7 +864,7 @@ export class App {
   tree() {
     for (const known of [...this._due]) this._evaluate(known);
     this._due.clear();
-    const composed = compose(this._root, this.info.id);
+    const composed = compose(this._root, this.info.id, this._bare);
     return this._exposed.get(composed) ?? expose(composed, this._actions, this._exposed);
   }
 
@@ -905,9 +876,9 @@ export class App {
    * @param {(value: any) => Descriptor | null | undefined} [map] makes the descriptor of a value
    * @returns {() => void} takes it away again
    */
-  node(path, source, map = (value) => value) {
+  node(path, source, map = asIs) {
     if (isFunction(source)) return this._register(path, { ask: () => map(source()) });
-    if (!isFunction(source?.subscribe)) fault(path, "needs a function");
+    if (!isFunction(source?.subscribe)) wrong(path, "source", source);
     let value;
     const own = { ask: () => (value == null ? null : map(value)), end: () => {} };
     const stop = this._register(path, own);
@@ -930,11 +901,13 @@ export class App {
     return this._register(path, {
       isView: true,
       ask: () => {
-        const text = isFunction(summary) ? summary() : summary;
         // SLOP, scaling: an inactive view is a stub with a summary; the active one has meta.focus.
-        if (!this._isOpen(key)) return { type: "view", summary: text };
-        const given = /** @type {any} */ (source());
-        const shown = { type: "view", summary: text, ...given };
+        const given = /** @type {any} */ (this._isOpen(key) ? source() : {});
+        const shown = {
+          type: "view",
+          summary: isFunction(summary) ? summary() : summary,
+          ...given,
+        };
         if (this._open === key) shown.meta = { ...shown.meta, focus: true };
         return given?.then ? given : shown;
       },
@@ -944,7 +917,7 @@ export class App {
   /** Open a view; the one that was open becomes a stub. @param {string} path */
   focus(path) {
     const { key } = this._known(path);
-    if (!this._views.has(key)) fault(path, "there is no such view");
+    if (!this._views.has(key)) wrong(path, "view", key);
     this._focused = key;
     this.refresh();
   }
@@ -988,7 +961,10 @@ export class App {
    * @param {{when?: (properties: any) => any}} [options]
    */
   content(path, reader, { when } = {}) {
-    const properties = { offset: { type: "integer" }, length: { type: "integer" } };
+    const properties = {
+      offset: { type: "integer", minimum: 0 },
+      length: { type: "integer", minimum: 1 },
+    };
     const read = async ({ offset = 0, length = PIECE, ...holes }) =>
       piece(await reader(holes), offset, length);
     this.action(path, "read_content", read, {
@@ -1021,20 +997,21 @@ export class App {
    * next replaces it.
    * @param {string} path @param {{props?: object, meta?: object}} change
    */
-  update(path, { props, meta }) {
+  update(path, change) {
     const ids = split(path);
+    const said = read(change, ids);
+    checkMembers(said.meta ?? {}, META, ids, true);
     const known = this._owner(ids);
     this.tree();
     if (known.wasClosed || this._hides(known.ids.slice(0, -1))) return;
     const below = ids.slice(known.ids.length);
     if (!nodeAt(known.node, below)) fault(path, "there is no such node");
-    const merged = (name, old, more) =>
-      objectOf(name, more, path) ? { ...old, ...clean(more, path) } : old;
-    known.node = changeAt(known.node, below, (node) => {
-      const all = merged("meta", node.meta, meta);
-      checkMembers(all ?? {}, META, path);
-      return { ...node, properties: merged("props", node.properties, props), meta: all };
-    });
+    const merged = (old, more) => (more ? { ...old, ...clean(more, path) } : old);
+    known.node = changeAt(known.node, below, (node) => ({
+      ...node,
+      properties: merged(node.properties, said.properties),
+      meta: merged(node.meta, said.meta),
+    }));
     this._put(known.ids, known.node, known.rank);
   }
 
@@ -1051,11 +1028,7 @@ export class App {
    * @param {string} name @param {Json} [data]
    */
   emit(name, data) {
-    const event = write({
-      type: "event",
-      name,
-      data: data === undefined ? data : clean(data, name),
-    });
+    const event = write(clean({ type: "event", name, data }, name));
     for (const line of this._lines) line.tell(event);
   }
 
@@ -1068,11 +1041,10 @@ export class App {
     const id = `task-${random()}`;
     const controller = new AbortController();
     // SLOP, async actions: a status node under /tasks.
+    /** @type {any} */
     const state = {
       action,
       status: "running",
-      progress: /** @type {number | undefined} */ (undefined),
-      message: /** @type {string | undefined} */ (undefined),
       started_at: new Date(),
       params,
     };
@@ -1098,23 +1070,23 @@ export class App {
     };
     /** @type {Task["report"]} */
     const report = (progress, message = state.message) => {
-      const share = Math.round(min(max(progress ?? 0, 0), 1) * 1e4) / 1e4;
-      show({ progress: progress == null ? state.progress : share, message });
+      const share = progress == null ? state.progress : +min(max(progress, 0), 1).toFixed(4);
+      show({ progress: share, message });
     };
-    const run = async () => work({ id, signal, report });
-    const end = (more) => {
-      show(more);
-      /** @type {any} */ (setTimeout(stop, this._options.taskLinger)).unref?.();
-    };
-    run().then(
-      () => end({ status: "done", progress: 1 }),
-      (error) =>
-        end(
+    const run = async () => {
+      try {
+        await work({ id, signal, report });
+        show({ status: "done", progress: 1 });
+      } catch (error) {
+        show(
           signal.aborted
             ? { status: "cancelled" }
             : { status: "failed", message: reasonOf(error, action).message },
-        ),
-    );
+        );
+      }
+      /** @type {any} */ (setTimeout(stop, this._options.taskLinger)).unref?.();
+    };
+    run();
     return id;
   }
 
@@ -1180,23 +1152,25 @@ export class App {
     let socket, timer;
     const open = () => {
       let line;
-      const own = new Socket(url, protocols);
-      socket = own;
-      own.onopen = () => {
-        line = this.connect((text) => own.send(text), { buffered: () => own.bufferedAmount });
-        onState(true);
-      };
-      own.onmessage = ({ data }) => {
-        tries = 0;
-        line?.receive(data);
-      };
-      own.onerror = () => {};
-      own.onclose = () => {
-        line?.close();
-        if (line) onState(false);
-        const most = min(longest, wait * 2 ** tries++);
-        if (!isEnded) timer = setTimeout(open, most * (0.5 + chance() / 2));
-      };
+      socket = assign(new Socket(url, protocols), {
+        onopen: () => {
+          line = this.connect((text) => socket.send(text), {
+            buffered: () => socket.bufferedAmount,
+          });
+          onState(true);
+        },
+        onmessage: ({ data }) => {
+          tries = 0;
+          line?.receive(data);
+        },
+        onerror: () => {},
+        onclose: () => {
+          line?.close();
+          if (line) onState(false);
+          const most = min(longest, wait * 2 ** tries++);
+          if (!isEnded) timer = setTimeout(open, most * (0.5 + chance() / 2));
+        },
+      });
     };
     open();
     return this._ending(() => {
@@ -1261,11 +1235,9 @@ export class App {
 
   _built(ids, given, known, found) {
     const { id, name } = this.info;
-    if (ids.length) return build(given, ids, ids.at(-1), "group", known, found);
-    const props = given.props ?? given.properties ?? {};
-    const isNamed = "label" in props || "title" in props;
-    const named = { ...given, props: { ...props, label: name }, properties: undefined };
-    return build(isNamed ? given : named, ids, id, "root", known, found);
+    return ids.length
+      ? build(given, ids, ids.at(-1), "group", known, found)
+      : build(given, ids, id, "root", known, found, name);
   }
 
   _known(path) {
@@ -1311,14 +1283,12 @@ export class App {
   }
 
   _isOpen(view) {
-    return `${this._open}/`.startsWith(`${view}/`);
+    return isWithin(this._open, view);
   }
 
   /** Whether a path is that of a closed view, or below one. */
   _hides(ids) {
-    return [...this._views].some(
-      (view) => !this._isOpen(view) && `${format(ids)}/`.startsWith(`${view}/`),
-    );
+    return [...this._views].some((view) => !this._isOpen(view) && isWithin(format(ids), view));
   }
 
   _look(known) {
@@ -1344,7 +1314,7 @@ export class App {
       const given = known.ask();
       if (given?.then) {
         given.then(null, () => {});
-        fault(key, "must not be async");
+        wrong(key, "source", given);
       }
       const actions = new Map();
       const before = isClosed === known.wasClosed ? known.node : undefined;
@@ -1375,7 +1345,6 @@ export class App {
    */
   _put(ids, node, rank = 0, isClosed = false) {
     const way = [this._root];
-    if (!ids.length) node ??= this._bare;
     for (const id of ids) {
       const { below } = way[way.length - 1];
       if (!node && !below.has(id)) return;
@@ -1449,17 +1418,18 @@ export class App {
 
   /** From an invoke to its result, with every check in its order and the handler last. */
   async _invoke(path, name, params) {
-    const ids = readPath(path);
+    const ids = split(path);
     const shown = nodeAt(this.tree(), ids);
     const { node = shown ?? missing(path), actions } = shown ? {} : await this._made(ids);
     const offers = (one) => one?.affordances?.some((item) => item.action === name);
     const owner = this._owner(ids);
     const own = (actions ?? owner.actions)?.get(format(ids))?.find((item) => item.name === name);
     const action = own ?? fitting(this._actions, ids, name);
-    if (!offers(node) || !action) refuse("not_found", `${path} does not offer '${name}' now`);
+    const decline = (code, reason = `${path} does not offer '${name}' now`) => refuse(code, reason);
+    if (!offers(node) || !action) decline("not_found");
     const wrong = misfit({ additionalProperties: false, ...action.affordance.params }, params);
-    if (wrong) refuse("invalid_params", wrong);
-    const holes = action.names ? holesOf(action, ids) : {};
+    if (wrong) decline("invalid_params", wrong);
+    const holes = holesOf(action, ids);
     const given = { ...params, ...holes };
     let accept = (_answer) => {};
     const task = (work) =>
@@ -1469,19 +1439,18 @@ export class App {
       (await this._mayCall?.(call)) === false ||
       (await action.authorize?.(given, call)) === false
     ) {
-      refuse("unauthorized", `${path} does not allow '${name}' to you`);
+      decline("unauthorized");
     }
     const run = async () => {
       if (shown) {
         this._look(owner);
-        if (!offers(nodeAt(this.tree(), ids)))
-          refuse("conflict", `${path} does not offer '${name}' now`);
+        if (!offers(nodeAt(this.tree(), ids))) decline("conflict");
       }
       const verdict = (await action.guard?.(given, call)) ?? true;
-      if (verdict !== true) refuse("conflict", verdict || `${path} does not allow '${name}' now`);
+      if (verdict !== true) decline("conflict", verdict || undefined);
       try {
-        const data = await action.handler(given, call);
-        return data == null ? {} : { data: clean(data, `${path} ${name}`) };
+        const data = (await action.handler(given, call)) ?? undefined;
+        return clean({ data }, `${path} ${name}`);
       } finally {
         for (const one of action.refreshes ?? [undefined]) {
           try {
@@ -1508,7 +1477,6 @@ const errorIds = ({ key }) => ["errors", legalId(key.slice(1, 60).toWellFormed()
 
 function piece(content, offset, length) {
   if (content == null) refuse("not_found", "there is no content");
-  if (offset < 0 || length < 1) refuse("invalid_params", "/offset, /length");
   const isString = isText(content);
   const whole = isString && /[\ud800-\udfff]/.test(content) ? [...content] : content;
   const part = whole.slice(offset, offset + min(length, PIECE));
@@ -1523,34 +1491,16 @@ function piece(content, offset, length) {
 
 // The protocol's machine
 
-/** The operations from one view to a later one, or nothing if a snapshot is better. */
-function opsText(before, after, fields) {
-  const ops = diff(before, after, fields);
-  if (ops.length > PATCH_OPS || needsSnapshot(before, ops, fields)) return undefined;
-  const text = write(ops);
-  return text.length > SNAPSHOT_CHARS ? undefined : text;
-}
-
-function encode(tree) {
-  const text = write(tree);
-  return text.length <= SNAPSHOT_CHARS ? text : refuse("bad_request", "too large");
-}
-
-/** What is refused by a code where it cannot be read. */
-const reader = (how, code) => (given) => {
+function parsed(text) {
   try {
-    return how(given);
-  } catch (error) {
-    return refuse(code, error.message);
+    return JSON.parse(text);
+  } catch {
+    return undefined;
   }
-};
-const readPath = reader(split, "not_found");
-const readJson = reader((text) => JSON.parse(text), "bad_request");
+}
 
 const nests = (value, levels) =>
-  typeof value === "object" &&
-  value !== null &&
-  (levels < 1 || values(value).some((part) => nests(part, levels - 1)));
+  Object(value) === value && (levels < 1 || values(value).some((part) => nests(part, levels - 1)));
 
 /** What each field of a message must be. */
 const or = (holds) => (value) => value == null || holds(value);
@@ -1558,13 +1508,15 @@ const given = (holds) => (value) => value === undefined || holds(value);
 const isEcho = (value) => isText(value) && value.length <= 256 && value.isWellFormed();
 const isRequest = (value) => isEcho(value) && value !== "";
 const isPath = (value) => isText(value) && value.length <= 65_536;
-const isFilter = (value) =>
-  isObject(value) &&
-  or(isNames)(value.types) &&
-  or(isShare)(value.min_salience) &&
-  given(isFlag)(value.retain_ancestors);
-const isPoint = (value) =>
-  isObject(value) && isText(value.epoch) && isCount(value.version) && isCount(value.seq);
+/** Which member of a message, or of a part of one, is missing or wrong. */
+const flaw = (value, shape) => keys(shape).find((name) => !shape[name](value[name]));
+const shaped = (shape) => (value) => isObject(value) && !flaw(value, shape);
+const isFilter = shaped({
+  types: or(isNames),
+  min_salience: or(isShare),
+  retain_ancestors: given(isFlag),
+});
+const isPoint = shaped({ epoch: isText, version: isCount, seq: isCount });
 const VIEW = {
   id: isRequest,
   path: given(isPath),
@@ -1581,16 +1533,16 @@ const SHAPES = {
 const CODES = oneOf("not_found invalid_params unauthorized conflict internal");
 
 /** What is asked for, or the most that there is. */
-const least = (asked, most) => (most >= 0 && !(asked >= 0 && asked <= most) ? most : asked);
+const least = (asked, most) => (most >= 0 && ((asked ?? -1) < 0 || asked > most) ? most : asked);
 
 /** One consumer's connection: what it subscribed to, and what is said to it. */
-function connection(app, transmit, buffered = () => 0) {
+function connection(app, transmit, buffered) {
   /** @type {Map<string, any>} */
   const subscriptions = new Map();
   const running = new Set();
   let drain;
 
-  const hasRoom = () => buffered() <= QUEUE_BYTES;
+  const hasRoom = () => (buffered?.() ?? 0) <= QUEUE_BYTES;
   const send = (text) => {
     if (!app._lines.has(line)) return;
     try {
@@ -1600,42 +1552,54 @@ function connection(app, transmit, buffered = () => 0) {
       line.close();
     }
   };
-  const say = (message) => send(write(message));
-  /** Say something with one more member, which is JSON already. */
-  const sayWith = (message, name, text) =>
-    send(`${write(message).slice(0, -1)},"${name}":${text}}`);
+  /** Say something, unless it is too long; returns whether it was not. */
+  const say = (message, most = 0) => {
+    const text = write(message);
+    if (most && text.length > most) return true;
+    send(text);
+  };
   /** Answer a request with an error; whatever is not ours to tell is in the log. */
   const fail = (id, error) => say({ type: "error", id, error: reasonOf(error) });
+  const show = (id, tree, more) =>
+    say({ type: "snapshot", id, version: app.version, ...more, tree }, MESSAGE_CHARS) &&
+    refuse("bad_request", "too large");
 
   const snapshot = (own) => {
     const { id, served } = own;
-    const { version } = app;
     own.isStale = true;
     if (!hasRoom()) return wait();
     try {
-      const text = encode(own.shown);
-      sayWith({ type: "snapshot", id, version, seq: 0, served }, "tree", text);
-      assign(own, { isStale: false, seq: 0, version });
+      show(id, own.shown, { seq: 0, served });
+      assign(own, { isStale: false, seq: 0, version: app.version });
     } catch (error) {
       subscriptions.delete(id);
       fail(id, error);
     }
   };
 
-  /** Send operations; without them, or to a slow reader, a snapshot as soon as there is room. */
-  const patch = (own, ops) => {
-    if (!ops || !hasRoom()) return snapshot(own);
-    const { id, version: base } = own;
-    own.version = app.version;
-    const head = { type: "patch", subscription: id, version: app.version, seq: ++own.seq, base };
-    sayWith(head, "ops", ops);
+  /**
+   * Send what changed, if it did; where that is much, or to a slow reader, a snapshot as soon as
+   * there is room.
+   */
+  const patch = (own, before, isAnswer = false) => {
+    const { version: base, seq } = own;
+    const { version } = app;
+    const ops = diff(before, own.shown, own.fields);
+    if (!ops.length && !isAnswer) return;
+    assign(own, { version, seq: seq + 1 });
+    if (
+      !hasRoom() ||
+      ops.length > PATCH_OPS ||
+      // The whole root anew is a snapshot.
+      ops[0]?.path === "/" ||
+      say({ type: "patch", subscription: own.id, version, seq: own.seq, base, ops }, MESSAGE_CHARS)
+    )
+      snapshot(own);
   };
 
-  /** Look now and then whether a slow reader has taken what was sent. */
+  /** Look again after a while whether a slow reader has taken what was sent. */
   const wait = () => {
-    drain ??= setInterval(() => {
-      if (!hasRoom()) return;
-      clearInterval(drain);
+    drain ??= setTimeout(() => {
       drain = undefined;
       for (const own of subscriptions.values()) if (own.isStale && own.shown) snapshot(own);
     }, 100);
@@ -1643,7 +1607,7 @@ function connection(app, transmit, buffered = () => 0) {
 
   const does = {
     subscribe(message) {
-      const { id, resume, path, depth = -1, max_nodes } = message;
+      const { id, resume, path, depth = -1, max_nodes = null } = message;
       // SLOP, messages: a subscription's id is unique while it lives.
       if (subscriptions.get(id)?.isOld === false) refuse("bad_request", "this id is taken");
       subscriptions.delete(id);
@@ -1651,24 +1615,21 @@ function connection(app, transmit, buffered = () => 0) {
         if (isOld && subscriptions.size >= MOST) subscriptions.delete(old);
       if (subscriptions.size >= MOST) refuse("bad_request", "there are too many");
       app.flush();
-      const ids = readPath(path ?? "/");
+      const ids = split(path ?? "/");
       const { maxDepth, maxNodes } = app._options;
+      const asked = { depth, max_nodes };
+      const served = { depth: least(depth, maxDepth), max_nodes: least(max_nodes, maxNodes) };
       const bound = projector({ depth: maxDepth, max_nodes: maxNodes });
       const project = projector(message);
       const see = (tree) => {
         const source = nodeAt(tree, ids);
         return source && project(bound(source));
       };
-      const served = {
-        depth: least(depth, maxDepth),
-        max_nodes: least(max_nodes, maxNodes) ?? null,
-      };
-      const isLess = served.depth !== depth || served.max_nodes !== (max_nodes ?? null);
       const own = {
         id,
         see,
         shown: see(app.tree()),
-        served: isLess ? served : undefined,
+        served: same(asked, served) ? undefined : served,
         fields: message.fields,
         isOld: false,
       };
@@ -1679,16 +1640,16 @@ function connection(app, transmit, buffered = () => 0) {
       const before = past && see(past[1]);
       if (!before) return snapshot(own);
       assign(own, { isStale: false, seq: resume.seq, version: resume.version });
-      patch(own, opsText(before, own.shown, own.fields));
+      patch(own, before, true);
     },
 
     unsubscribe: ({ id }) => subscriptions.delete(id),
 
     async query(message) {
       const { id, path } = message;
-      const found = (await app._answer(readPath(path ?? "/"), message)) ?? missing(path);
+      const found = (await app._answer(split(path ?? "/"), message)) ?? missing(path);
       app.flush();
-      sayWith({ type: "snapshot", id, version: app.version }, "tree", encode(found));
+      show(id, found);
     },
 
     async invoke({ id, path, action, params }) {
@@ -1717,15 +1678,15 @@ function connection(app, transmit, buffered = () => 0) {
       if (!app._lines.has(line)) return;
       let known;
       try {
-        const message = isText(data) && data.length <= MESSAGE_CHARS ? readJson(data) : data;
-        const { type, id } = message ?? {};
-        known = isEcho(id) ? id : undefined;
+        const message = isText(data) ? data.length <= ASKED_CHARS && parsed(data) : data;
+        if (isEcho(message?.id)) known = message.id;
         if (!isObject(message) || nests(message, NESTING))
           refuse("bad_request", "no object, or too large");
+        const { type } = message;
         // SLOP, messages: what is malformed is refused, and the connection lives on.
         const shape = isText(type) && hasOwn(SHAPES, type) ? SHAPES[type] : { type: () => false };
-        const wrong = keys(shape).find((name) => !shape[name](message[name]));
-        if (wrong) refuse("bad_request", `'${wrong}' is missing or wrong`);
+        const name = flaw(message, shape);
+        if (name) refuse("bad_request", `'${name}' is missing or wrong`);
         await does[type](message);
       } catch (error) {
         fail(known, error);
@@ -1733,7 +1694,7 @@ function connection(app, transmit, buffered = () => 0) {
     },
 
     close() {
-      clearInterval(drain);
+      clearTimeout(drain);
       subscriptions.clear();
       app._lines.delete(line);
     },
@@ -1749,21 +1710,16 @@ function connection(app, transmit, buffered = () => 0) {
     /** Tell every subscription what changed of what it shows. */
     advance(tree) {
       for (const own of subscriptions.values()) {
-        const { id, shown: before, fields } = own;
+        const before = own.shown;
         own.shown = own.see(tree);
         if (own.shown === before) continue;
         if (!own.shown) {
           own.isStale = true;
-          say({
-            type: "error",
-            id,
-            error: { code: "not_found", message: "there is no such node" },
-          });
-        } else if (!before || own.isStale) {
+          fail(own.id, new ActionError("not_found", "there is no such node"));
+        } else if (own.isStale) {
           snapshot(own);
         } else {
-          const ops = opsText(before, own.shown, fields);
-          if (ops !== "[]") patch(own, ops);
+          patch(own, before);
         }
       }
     },

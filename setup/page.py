@@ -47,13 +47,14 @@ FILES = {
 # Our modules for apps in JavaScript, as they are shipped: without comments, in short names. Members
 # that begin with an underscore are nobody else's, and neither are these.
 INNER = (
-    "advance|affordance|ask|below|described|end|greet|hasRoom|ids|isClosed|isOld|isRisky|isStale|"
-    "isView|isWindowed|key|mayGo|names|order|own|rank|resolve|score|see|shown|sum|tell|wasClosed"
+    "advance|affordance|ask|below|described|end|greet|ids|isClosed|isOld|isStale|"
+    "isView|isWindowed|key|names|rank|resolve|score|see|shape|shown|sum|tell|wasClosed"
 )
 SHIPPED = "src/sightline/js"
 SHRINK = (
     "node_modules/terser/bin/terser", "--module", "--ecma", "2022", "--mangle",
-    "--compress", "passes=4,unsafe_arrows,unsafe_methods,pure_getters,keep_fargs=false,loops=false",
+    "--compress", "passes=4,unsafe_arrows,unsafe_methods,pure_getters,keep_fargs=false,loops=false,"
+    "hoist_funs,unsafe",
     "--mangle-props", f"builtins,regex=/^(_.*|{INNER})$/",
     "--format", "preamble='// Sightline, Apache-2.0'",
 )  # fmt: skip
@@ -100,10 +101,7 @@ def bring(root: Path = ROOT, *, tools: bool = False) -> None:
             copy = shipped.parent / file.name
             copy.write_bytes(file.read_bytes())
             if file.suffix == ".js":
-                # One word for every name that is made compresses better than two.
-                copy.write_text(
-                    re.sub(r"\bconst(?= [\[{\w])", "let", file.read_text("utf-8")), "utf-8"
-                )
+                copy.write_text(_alike(file.read_text("utf-8")), "utf-8")
                 _run("node", *SHRINK, "--output", str(copy), str(copy), root=root)
         shipped.write_text(made_of)
     if not has_page:
@@ -112,6 +110,15 @@ def bring(root: Path = ROOT, *, tools: bool = False) -> None:
         for name, source in FILES.items():
             (vendor / name).write_bytes((installed / source).read_bytes())
         lock.write_text(digest)
+
+
+def _alike(text: str) -> str:
+    """A module that makes every name in one way, by one word: that compresses better than three."""
+    text = re.sub(
+        r"^(export )?function (\w+)(\([^\n]*\)) \{$(.*?)^\}$", r"\1const \2 = \3 => {\4};",
+        text, flags=re.MULTILINE | re.DOTALL,
+    )  # fmt: skip
+    return re.sub(r"\bconst(?= [\[{\w])", "let", text)
 
 
 def _says(file: Path, digest: str) -> bool:

@@ -161,6 +161,17 @@ async def test_what_is_ours_is_announced_and_given(wire: Wire) -> None:
 
 
 @OVER_EVERY_TRANSPORT
+@pytest.mark.proves("invoke.result")
+async def test_of_two_actions_of_one_name_and_shape_the_later_is_called(wire: Wire) -> None:
+    await wire.expect("hello")
+    await wire.send({"type": "subscribe", "id": "s", "path": "/inbox"})
+    await wire.expect("snapshot")
+    patch, result = await wire.invoke("archive", "/inbox/msg-1")
+    assert result["status"] == "ok"
+    assert [(op["op"], op["path"]) for op in patch["ops"]] == [("remove", "/msg-1")]
+
+
+@OVER_EVERY_TRANSPORT
 @pytest.mark.proves("transport.large")
 async def test_a_large_snapshot_passes(wire: Wire) -> None:
     await wire.expect("hello")

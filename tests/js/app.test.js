@@ -19,20 +19,23 @@ test("an illegal registration says where and why, and changes nothing", () => {
   const { app } = shown();
   const before = app.tree();
   for (const [descriptor, why] of [
-    [{ items: [{ id: "a/b" }] }, /no id: "a\/b"/],
-    [{ items: [{ id: "a" }, { id: "a" }] }, /two items have one id/],
+    [{ items: [{ id: "a/b" }] }, /'id' is unknown or wrong: a\/b/],
+    [{ items: [{ id: "a" }, { id: "a" }] }, /'a' is given twice/],
+    [{ props: { n: 1 }, properties: { n: 1 } }, /'properties' is given twice/],
+    [{ window: { items: [] }, items: [] }, /'items' is given twice/],
     [{ props: { n: Number.NaN } }, /not JSON/],
     [{ props: { text: "\ud800" } }, /not JSON/],
-    [{ meta: { salience: 2 } }, /'salience' must not be 2/],
-    [{ typo: 1 }, /there is no key 'typo'/],
-    [{ actions: { go: { handler: () => 1, params: { n: { $ref: "#" } } } } }, /'\$ref' is not/],
+    [{ meta: { salience: 2 } }, /'salience' is unknown or wrong: 2/],
+    [{ typo: 1 }, /'typo' is unknown or wrong: 1/],
+    [{ actions: { go: { handler: () => 1, guard: 1 } } }, /'guard' is unknown or wrong: 1/],
+    [{ actions: { go: { handler: () => 1, params: { n: { $ref: "#" } } } } }, /'\$ref' is unknown/],
     [{ content_ref: { mime: "text/plain" } }, /'summary'/],
   ]) {
     assert.throws(() => app.register("list", descriptor), why);
     assert.throws(() => app.register("list", descriptor), /^TypeError: \/list/);
   }
   assert.equal(app.tree(), before);
-  assert.throws(() => new App("not an id"), /an app's id/);
+  assert.throws(() => new App("not an id"), /'id' is unknown or wrong/);
 });
 
 test("what says the same is the same object, and only what changed is told", () => {
@@ -360,14 +363,17 @@ test("an author's mistake is said with the node, and costs nothing else", async 
   app.node("again", () => ({ props: { seen: app.tree().id } }));
   app.tree();
   for (const [wrong, why] of [
-    [{ items: [{ id: "a" }, { id: "a" }] }, /\/list\/a: two items have one id/],
-    [{ items: [{ props: {} }] }, /\/list: no id: undefined/],
-    [{ items: [undefined] }, /\/list\/: no descriptor/],
+    [{ items: [{ id: "a" }, { id: "a" }] }, /\/list: 'a' is given twice/],
+    [{ items: [{ props: {} }] }, /\/list: 'id' is unknown or wrong: undefined/],
+    [{ items: [undefined] }, /\/list\/: 'descriptor' is unknown or wrong: undefined/],
     [{ props: cycle }, /\/list\.self\.self.*not JSON/],
     [{ props: { n: 1n } }, /\/list\.n: not JSON, or too large: 1/],
     [{ props: { n: new Map() } }, /\/list\.n: not JSON, or too large: \[object Map\]/],
-    [{ meta: { salience: 1n } }, /\/list: 'salience' must not be 1/],
-    [Promise.reject(new Error("later")), /\/list: must not be async/],
+    [{ meta: { salience: 1n } }, /\/list: 'salience' is unknown or wrong: 1/],
+    [
+      Promise.reject(new Error("later")),
+      /\/list: 'source' is unknown or wrong: \[object Promise\]/,
+    ],
   ]) {
     given = wrong;
     app.refresh("list");
@@ -380,11 +386,17 @@ test("an author's mistake is said with the node, and costs nothing else", async 
   app.refresh("list");
   assert.equal(app.tree().children[1].children.length, 100_000);
   for (const [call, why] of [
-    [() => app.node("x", undefined), /^TypeError: x: needs a function/],
+    [() => app.node("x", undefined), /^TypeError: x: 'source' is unknown or wrong: undefined/],
     [() => app.update("list/no", { props: {} }), /^TypeError: list\/no: there is no such node/],
-    [() => app.update("list", { props: "text" }), /^TypeError: list: 'props' must be an object/],
-    [() => app.action("a/{id}/{id}", "go", () => {}), /^TypeError: a\/\{id\}\/\{id\}: .*two/],
-    [() => app.children("a/{id", () => []), /^TypeError: a\/\{id: no hole/],
+    [
+      () => app.update("list", { props: "text" }),
+      /^TypeError: \/list: 'properties' is unknown or wrong: text/,
+    ],
+    [() => app.action("a/{id}/{id}", "go", () => {}), /^TypeError: a\/\{id\}\/\{id\}: 'hole' is/],
+    [
+      () => app.children("a/{id", () => []),
+      /^TypeError: a\/\{id: 'hole' is unknown or wrong: \{id/,
+    ],
   ])
     assert.throws(call, why);
   // An action that takes away what it names was done all the same.

@@ -33,9 +33,9 @@ function withoutLast(text) {
 
 const commands = {
   /** A forgetful app leaves the last operation out of each of its patches. */
-  open: ({ app: id, unknown = [], forgetful = false }) => {
+  open: ({ app: id, options = {}, unknown = [], forgetful = false }) => {
     apps.get(id)?.app.close();
-    const app = new App("root", "Root", { coalesce: 1e9 });
+    const app = new App("root", "Root", { coalesce: 1e9, ...options });
     app.info.capabilities = app.info.capabilities.filter((name) => !unknown.includes(name));
     apps.set(id, { app, lines: new Map(), said: [], forgetful });
   },

@@ -115,6 +115,8 @@ export function mailbox(options = {}) {
     throw new ActionError("conflict", "not now");
   });
   app.action("inbox", "archive_all", () => void state.messages.splice(0));
+  // The later one counts: one shape and one name are one action, whatever the hole is called.
+  app.action("inbox/{other}", "archive", ({ other }) => remove(`/inbox/not-${other}`));
   app.action("inbox/{own}", "archive", ({ own }) => remove(`/inbox/${own}`), {
     when: (props) => "subject" in props,
   });

@@ -7,11 +7,13 @@ import gzip
 import json
 import random
 import re
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from email.message import Message
 from functools import partial
 from typing import Any
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 from click.testing import CliRunner
@@ -25,7 +27,7 @@ from sightline.slop.protocol.text import format_tree
 from sightline.slop.transports.stdio import spawn_stdio
 from support import web
 from support.convergence import World
-from support.node_app import ROOT, NodeApps, as_descriptor, mailbox_command
+from support.node_app import ROOT, NodeApps, as_descriptor, mailbox_command, node_program
 from support.share import WHOLE
 from support.trees import Tree, edited, every_node, touched, tree
 from support.wire import PATIENCE_S
@@ -35,7 +37,8 @@ VIEWS: list[dict[str, Any]] = [
     {"filter": {"min_salience": 0.3}}, {"filter": {"min_salience": 0.5, "retain_ancestors": True}},
     {"filter": {"types": ["item", "view"]}, "depth": 2, "max_nodes": 4},
 ]  # fmt: skip
-SHIPPED_BYTES = 11_100  # of the shrunk module, by gzip
+SHIPPED_BYTES = {"gzip": 10_400, "brotli": 9_500}  # of the shrunk module
+BROTLI = "process.stdout.write(zlib.brotliCompressSync(fs.readFileSync(0)))"
 CASES = 400 if WHOLE else 8
 WORLDS = 2_000 if WHOLE else 200
 TOGETHER = 200
@@ -76,11 +79,12 @@ def _nothing(**_: Any) -> None:
 class Both:
     """The same app in both languages, and what each said to the same requests."""
 
-    def __init__(self, node: NodeApps, name: str) -> None:
+    def __init__(self, node: NodeApps, name: str, most: tuple[int, int] | None = None) -> None:
         self.node = node
         self.name = name
-        self.app = App("root", "Root")
-        node.do("open", app=name)
+        depth, nodes = most or (None, None)
+        self.app = App("root", "Root", max_depth=depth, max_nodes=nodes)
+        node.do("open", app=name, options={"maxDepth": depth, "maxNodes": nodes} if most else {})
         self.ours: list[Any] = []
         self.theirs: list[Any] = []
 
@@ -116,7 +120,7 @@ def test_the_same_change_is_the_same_patch_in_both_languages(node: NodeApps) -> 
     def compare(seed: int) -> None:
         rng = random.Random(seed)
         value = tree(rng, rng.choice([2, 3, 3, 4]))
-        both = Both(node, f"both {seed}")
+        both = Both(node, f"both {seed}", most=(2, 6) if seed % 4 == 3 else None)
         both.show(value)
         both.connect()
         for at, view in enumerate(VIEWS):
@@ -284,7 +288,14 @@ def test_what_is_shipped_is_small_and_is_printed() -> None:
     assert b"export declare" not in printed
     assert b"export class App" in CliRunner().invoke(cli, ["js", "--types"]).output_bytes
     if (ROOT / "src/sightline/js/sightline.js").exists():  # made by `python setup/page.py`
-        assert len(gzip.compress(printed, 9)) <= SHIPPED_BYTES
+        by_brotli = subprocess.run(
+            [node_program(), "--eval", BROTLI], input=printed, capture_output=True, check=True
+        )
+        sizes = {"gzip": len(gzip.compress(printed, 9)), "brotli": len(by_brotli.stdout)}
+        assert all(sizes[name] <= most for name, most in SHIPPED_BYTES.items()), sizes
+        said = (ROOT / "docs/javascript.md").read_text("utf-8")
+        for name, size in sizes.items():
+            assert f"{size / 1000:.1f} kB by {name}" in said
 
 
 def test_the_commands_of_the_page_print_what_they_are_redirected_to() -> None:
@@ -303,12 +314,33 @@ async def test_an_app_served_over_http_has_it_for_its_pages() -> None:
     async with app.serving(port=0, unix=False, discoverable=False, open=True) as [address]:
         at = address.removeprefix("ws://").partition("/")[0]
         own = await asyncio.to_thread(_get, f"http://{at}/.well-known/slop/sightline.js")
-    assert mounted == own == ("text/javascript", javascript("sightline"))
+    for kind, headers, body in (mounted, own):
+        assert (kind, body) == ("text/javascript", javascript("sightline"))
+        assert (headers["Vary"], headers["Content-Encoding"]) == ("Accept-Encoding", None)
 
 
-def _get(url: str) -> tuple[str, bytes]:
-    with urlopen(url, timeout=PATIENCE_S) as answer:  # noqa: S310 - our own server
-        return answer.headers.get_content_type(), answer.read()
+@pytest.mark.parametrize(
+    ("said", "is_packed"),
+    [("gzip", True), ("br, GZIP;q=0.5", True), ("gzip;q=0", False), ("identity", False)],
+)
+async def test_a_browser_that_reads_gzip_gets_it_by_gzip(said: str, is_packed: bool) -> None:
+    app = App("app", "App")
+    async with web.served(app.asgi()) as at:
+        mounted = await asyncio.to_thread(_get, f"http://{at}/.well-known/slop/sightline.js", said)
+    async with app.serving(port=0, unix=False, discoverable=False, open=True) as [address]:
+        at = address.removeprefix("ws://").partition("/")[0]
+        own = await asyncio.to_thread(_get, f"http://{at}/.well-known/slop/sightline.js", said)
+    for kind, headers, body in (mounted, own):
+        assert (kind, headers["Vary"]) == ("text/javascript", "Accept-Encoding")
+        assert headers["Content-Encoding"] == ("gzip" if is_packed else None)
+        assert int(headers["Content-Length"]) == len(body)
+        assert (gzip.decompress(body) if is_packed else body) == javascript("sightline")
+
+
+def _get(url: str, coding: str = "identity") -> tuple[str, Message, bytes]:
+    request = Request(url, headers={"Accept-Encoding": coding})  # noqa: S310 - our own server
+    with urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310 - our own server
+        return answer.headers.get_content_type(), answer.headers, answer.read()
 
 
 async def test_the_deployed_consumer_uses_an_app_in_node() -> None:

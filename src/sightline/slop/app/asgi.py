@@ -15,7 +15,7 @@ no ping by which the client could be heard.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
@@ -25,6 +25,7 @@ from sightline.slop.protocol.messages import ProviderInfo
 from sightline.slop.transports.door import SUBPROTOCOL, Door, Refusal, Visitor
 from sightline.slop.transports.health import WORDS, health_status
 from sightline.slop.transports.link import Link, LinkClosed, Outgoing, Peer
+from sightline.slop.transports.packed import packed
 
 __all__ = ["AsgiApp", "AsgiLink"]
 
@@ -140,7 +141,8 @@ class AsgiApp:
         elif refusal := self._door.refusal(visitor, asks_token=False):
             await _answer(send, refusal.status, refusal.reason.encode(), "text/plain")
         elif path == SCRIPT:
-            await _answer(send, HTTPStatus.OK, javascript("sightline"), "text/javascript")
+            body, more = packed(visitor, javascript("sightline"))
+            await _answer(send, HTTPStatus.OK, body, "text/javascript", more=more.items())
         else:
             [host] = visitor.values("host")
             scheme = "wss" if scope.get("scheme") == "https" else "ws"
@@ -180,9 +182,10 @@ async def _deny(scope: Scope, send: Send, refusal: Refusal) -> None:
 
 async def _answer(
     send: Send, status: int, body: bytes, mime: str = "application/json",
-    *, kind: str = "http.response",
+    *, kind: str = "http.response", more: Iterable[tuple[str, str]] = (),
 ) -> None:  # fmt: skip
     headers = [
+        *((name.lower().encode(), value.encode()) for name, value in more),
         (b"content-type", mime.encode()),
         (b"content-length", str(len(body)).encode()),
         (b"cache-control", b"no-store"),

@@ -55,6 +55,7 @@ from sightline.slop.transports.link import (
     Peer,
     why,
 )
+from sightline.slop.transports.packed import packed
 
 __all__ = ["Judge", "WebSocketLink", "connect_websocket", "serve_judged", "serve_websocket"]
 
@@ -216,8 +217,10 @@ async def serve_websocket(
             return socket.respond(refusal.status, f"{refusal.reason}\n")
         if page is not None:
             [named] = visitor.values("host")
-            kind = "text/javascript" if requested.endswith(".js") else "application/json"
-            return _page(socket, page(f"ws://{named}{path}"), kind)
+            body = page(f"ws://{named}{path}")
+            if requested.endswith(".js"):
+                return _page(socket, "text/javascript", *packed(visitor, body))
+            return _page(socket, "application/json", body, {})
         if requested != path:
             return socket.respond(HTTPStatus.NOT_FOUND, f"the endpoint is {path}\n")
         return None
@@ -366,10 +369,13 @@ def _head(size: int) -> bytes:
     return b"\x81\x7f" + size.to_bytes(8)
 
 
-def _page(socket: ServerConnection, body: bytes, kind: str) -> Response:
-    response = socket.respond(HTTPStatus.OK, body.decode())
-    del response.headers["Content-Type"]
-    response.headers["Content-Type"] = kind
+def _page(socket: ServerConnection, kind: str, body: bytes, headers: Mapping[str, str]) -> Response:
+    response = socket.respond(HTTPStatus.OK, "")
+    response.body = body
+    replaced = {"Content-Type": kind, "Content-Length": str(len(body)), **headers}
+    for name, value in replaced.items():
+        response.headers.pop(name, None)
+        response.headers[name] = value
     return _uncached(response)
 
 
