@@ -31,16 +31,6 @@ from sightline.slop.protocol.jsontext import text_of as text_of_json
 if TYPE_CHECKING:
     from sightline.slop.hub.hub import Hub
 
-__all__ = [
-    "Ask",
-    "Asker",
-    "Consent",
-    "LineAsker",
-    "WritingAsker",
-    "approval_card",
-    "consent_to",
-    "visible",
-]
 
 # Print a question and read the line that answers it; empty at the end of the input.
 Ask: TypeAlias = Callable[[str], Awaitable[str]]

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from sightline.context.ledger import Ledger, Session
     from sightline.slop.hub.hub import Hub
 
-__all__ = ["ask", "exit_code_of", "latest_session"]
 
 MAX_INPUT: Final = 16 * 1024 * 1024
 _SHOWN_CHARS: Final = 300

@@ -7,8 +7,6 @@ from click.shell_completion import get_completion_class
 
 from sightline.cli.out import write_text
 
-__all__ = ["completion"]
-
 
 @click.command(
     epilog="""\b

@@ -13,8 +13,6 @@ import msgspec
 from sightline.cli.out import notice, write_json_lines, write_text
 from sightline.config import Loaded, load, user_file
 
-__all__ = ["config", "toml_value"]
-
 
 @click.group()
 def config() -> None:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from sightline.context.dialects.request import Request
     from sightline.context.messages.parts import Message
 
-__all__ = ["context"]
 
 _RULE: Final = "──"
 

@@ -30,8 +30,6 @@ from sightline.config import Settings, load
 from sightline.errors import InvalidInput, SightlineError
 from sightline.slop.discovery.directory import Discovery, standard_directories
 
-__all__ = ["doctor"]
-
 NEWEST_FAULTY_SQLITE: Final = (3, 51, 2)
 
 

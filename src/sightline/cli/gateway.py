@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from sightline.gateway.observer import Passed, Passing
     from sightline.gateway.tail import LiveTail, Mode
 
-__all__ = ["gateway"]
 
 SECRET_BYTES: Final = 18
 TELLS: Final = "SIGHTLINE_GATEWAY"  # where it is set, the hook of `sightline mcp` is silent

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from sightline.inspector.door import PageDoor
     from sightline.inspector.reader import RecordReader
 
-__all__ = ["LOOPBACK", "inspect", "listen", "private", "save_page"]
 
 LOOPBACK: Final = "127.0.0.1"
 SECRET_BYTES: Final = 32

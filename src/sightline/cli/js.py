@@ -7,8 +7,6 @@ import click
 from sightline.cli.out import write_page
 from sightline.slop.app.javascript import MODULES, javascript
 
-__all__ = ["js"]
-
 
 @click.command(epilog="\b\nExamples:\n  sightline js\n  sightline js --types\n  sightline js react")
 @click.argument("module", type=click.Choice(MODULES), default=MODULES[0])

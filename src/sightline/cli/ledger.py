@@ -22,8 +22,6 @@ from sightline.context.ledger.store import Mode
 from sightline.errors import InvalidInput, LedgerUnusable
 from sightline.slop.protocol.jsontext import escape_controls
 
-__all__ = ["hit_line", "ledger", "overview_table", "write_session"]
-
 _NANO: Final = 1_000_000_000
 _OF_COPY: Final = "messages of the copy verified"
 _SECONDS: Final = 30.0  # a person waits longer for an answer than a model's turn does

@@ -21,8 +21,6 @@ from sightline.slop.protocol.codec import encode
 from sightline.slop.protocol.messages import Filter
 from sightline.slop.protocol.text import format_blocks
 
-__all__ = ["address_argument", "connected", "token_option", "view_options", "wanted_filter"]
-
 _F = TypeVar("_F", bound=Callable[..., Any])
 _T = TypeVar("_T")
 

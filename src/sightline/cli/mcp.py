@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from sightline.config import Settings
     from sightline.slop.hub.hub import Hub
 
-__all__ = ["READY_S", "WHOLE_TOKENS", "mcp", "open_hub"]
 
 TOKEN_BYTES: Final = 32
 READY_S: Final = 2.0

@@ -14,8 +14,6 @@ from sightline.cli.out import notice, say, write_json_lines
 from sightline.config import Settings, load
 from sightline.errors import SightlineError
 
-__all__ = ["models"]
-
 MARKS: Final = {True: "yes", False: "no"}
 
 

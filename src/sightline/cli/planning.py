@@ -9,8 +9,6 @@ from sightline.cli.approval import Asker, WritingAsker
 from sightline.cli.commands.lines import line_of
 from sightline.errors import SightlineError
 
-__all__ = ["answer_plan"]
-
 _QUESTION: Final = "carry out this plan? [y]es [n]o:"
 _ANSWERS: Final = {"y": "yes", "yes": "yes", "n": "no", "no": "no"}
 _WRITER_QUESTION: Final = "carry out this plan? [y]es [n]o [e]dit:"

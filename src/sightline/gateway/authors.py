@@ -18,10 +18,6 @@ from typing import Final
 
 from sightline.context.dialects.drift import common_start
 
-__all__ = [
-    "author_of", "block_author", "is_spaced", "is_summary_text", "result_author",
-]  # fmt: skip
-
 HEAD_CHARS: Final = 400  # in which a text says what it is
 LINE_CHARS: Final = 600  # of a line that are looked at, and of them around its first difference
 AROUND_CHARS: Final = 200

@@ -53,8 +53,6 @@ from sightline.gateway.splice import (
 from sightline.gateway.traffic import session_key
 from sightline.slop.protocol.world import World
 
-__all__ = ["Insert", "LiveTail", "Mode", "Spliced", "TailFile", "spliced_texts"]
-
 Mode: TypeAlias = Literal["whole", "session"]
 SESSIONS: Final = 64
 MOST_INSERTS: Final = 4_096  # in one session; beyond that it is told anew

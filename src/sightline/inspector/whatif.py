@@ -57,18 +57,6 @@ from sightline.errors import InvalidInput, NotFound
 from sightline.inspector.past import Past, counter_as_then, counter_of, entry_of, past_of
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 
-__all__ = [
-    "Again",
-    "TurnSums",
-    "Wishes",
-    "assemble_again",
-    "read_wishes",
-    "recorded_inputs",
-    "sight_of",
-    "strategy_of",
-    "tail_tokens_of",
-]
-
 _TIERS: Final = ("recent", "degraded", "inactive")
 _OPTIONS: Final = frozenset({"max_ratio", "min_ratio", "min_tokens", "priority", "slack"})
 

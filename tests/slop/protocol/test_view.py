@@ -10,6 +10,7 @@ import pytest
 
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.codec import encode, from_value
+from sightline.slop.protocol.compaction import compact
 from sightline.slop.protocol.diff import diff
 from sightline.slop.protocol.patch import apply
 from sightline.slop.protocol.rewrite import RewriteMemory, RewriteStage, rewrite
@@ -20,7 +21,6 @@ from sightline.slop.protocol.view import (
     View,
     _Filter,
     _Truncate,
-    compact,
     filter_tree,
     project,
     truncate,

@@ -43,15 +43,6 @@ from sightline.context.slots.receipt import Receipt
 from sightline.errors import InvalidInput, NotFound
 from sightline.slop.protocol.world import World
 
-__all__ = [
-    "Ended",
-    "Journal",
-    "Recorded",
-    "RequestLine",
-    "Retention",
-    "Sent",
-]
-
 CHAIN: Final = 64  # requests that are written as differences before one is written whole
 _MIB: Final = 1024 * 1024
 _UNUSED_PIECES: Final = (

@@ -20,8 +20,6 @@ from sightline.context.messages.gate import guarded
 from sightline.context.messages.parts import Message, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.messages.window import Window
 
-__all__ = ["Recovered", "open_calls", "recover"]
-
 WORDS: Final = {
     "asked": "error: not run (the program ended while it waited for approval)",
     "running": "error: interrupted (the program ended while it ran); "

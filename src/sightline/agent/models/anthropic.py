@@ -5,8 +5,6 @@ from __future__ import annotations
 from sightline.agent.models.access import Access
 from sightline.agent.models.posting import Posting
 
-__all__ = ["Anthropic"]
-
 
 class Anthropic(Posting):
     """A connection to Anthropic's API."""

@@ -9,8 +9,6 @@ import msgspec
 from sightline.agent.models.access import Access
 from sightline.agent.models.posting import Posting
 
-__all__ = ["Gemini"]
-
 VERSION: Final = "/v1beta"
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from sightline.agent.models.access import Access
 from sightline.agent.models.posting import Posting
 
-__all__ = ["Ollama"]
-
 
 class Ollama(Posting):
     """A connection to an Ollama server's chat API."""

@@ -8,8 +8,6 @@ from typing import Final
 from sightline.agent.models.access import Access, address
 from sightline.agent.models.posting import Posting
 
-__all__ = ["OpenAI"]
-
 # OpenAI, API reference, authentication: who has several says by these which one is billed. The
 # variables are those that its SDK reads.
 _BILLED: Final = {

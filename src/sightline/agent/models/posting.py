@@ -15,8 +15,6 @@ from sightline.agent.models.access import CONNECT_S, Access
 from sightline.agent.models.connected import Response, VendorRefusal, refusal_of
 from sightline.context.dialects.request import Request
 
-__all__ = ["Posting"]
-
 
 class Posting:
     """A connection to an API; sends our bytes, yields its stream.

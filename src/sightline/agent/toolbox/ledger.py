@@ -16,8 +16,6 @@ from sightline.context.messages.memos import Memo
 from sightline.context.projection.tools import Tool
 from sightline.errors import InvalidInput
 
-__all__ = ["LEDGER_TOOLS", "run_ledger"]
-
 SHELVES: Final = ("project", "user")
 _FOUND: Final = 10
 

@@ -67,8 +67,6 @@ from sightline.slop.app.local import local_dial
 from sightline.slop.protocol.path import parse_path
 from sightline.slop.transports.link import Link
 
-__all__ = ["APP_ID", "Workspace", "workspace_app"]
-
 APP_ID: Final = "workspace"
 # How many directories deep there are nodes; below, `read` and `search` go on.
 DEPTH: Final = 12

@@ -15,8 +15,6 @@ from typing import Final, NamedTuple
 
 from sightline.context.messages.state import HEADING, is_state_heading
 
-__all__ = ["Blocks", "Ending"]
-
 # CommonMark 4.5, 4.2 and 5.2: fences, ATX headings, list items.
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})([^\n]*)")
 _HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)")

@@ -60,8 +60,6 @@ from sightline.events import (
     TurnEnded,
 )
 
-__all__ = ["ChatDriver", "on_screen"]
-
 _T = TypeVar("_T")
 _YES_NO: Final = {"y": "yes", "yes": "yes", "n": "", "no": ""}
 _COMMAND_LINES: Final = 6

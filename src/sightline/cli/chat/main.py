@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sightline.agent.models.keys import Key
     from sightline.cli.chat.terminal import Terminal
 
-__all__ = ["ChatOptions", "chat"]
 
 _WITHOUT_SCREEN: Final = "sightline.cli.chat.opening"
 _ON_SCREEN: Final = "sightline.cli.chat.driver"

@@ -13,8 +13,6 @@ from sightline.cli.clean import clean
 from sightline.cli.commands.lines import Line, text_of
 from sightline.cli.out import Writable
 
-__all__ = ["Console", "PlainConsole"]
-
 
 class Console(Protocol):
     """Where a slash command writes, shows what is long, and asks."""

@@ -51,8 +51,6 @@ from sightline.context.messages.parts import (
     ToolResult,
 )
 
-__all__ = ["NAME", "AnthropicDecoder", "read_stored", "tool_json", "write", "write_messages"]
-
 NAME: Final = "anthropic"
 BOUND: Final = "drop"
 BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"

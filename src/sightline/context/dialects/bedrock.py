@@ -47,8 +47,6 @@ from sightline.context.messages.parts import (
 )
 from sightline.errors import InvalidInput
 
-__all__ = ["NAME", "BedrockDecoder", "read_stored", "write"]
-
 NAME: Final = "bedrock"
 BOUND: Final = "strip"
 START: Final = "(the conversation begins with the assistant's message)"

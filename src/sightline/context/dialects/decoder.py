@@ -46,8 +46,6 @@ from sightline.context.messages.parts import (
 from sightline.errors import InvalidJson, NotStorable
 from sightline.slop.protocol.jsontext import clip, loads, nests_deeper, text_from_bytes, text_of
 
-__all__ = ["Decoder", "Open", "VendorError", "decode", "read_error", "read_frame", "written"]
-
 # What stands in a frame around the arguments of a call is some ten levels in every API. So what is
 # left of something too deep is no problem for a parser, and still too deep to be stored.
 FRAME_DEPTH: Final = 2 * MAX_DEPTH

@@ -61,11 +61,6 @@ from sightline.context.slots.prompt import Prompt
 from sightline.context.tokens.tokens import counter_for
 from sightline.errors import InvalidInput
 
-__all__ = [
-    "HELD", "NAME", "GeminiDecoder", "Head", "cached_content_body", "head_of", "pays",
-    "read_stored", "write",
-]  # fmt: skip
-
 NAME: Final = "gemini"
 # Gemini, "Thought signatures": what stands for the signature of a call that has none.
 UNSIGNED: Final = "skip_thought_signature_validator"

@@ -42,8 +42,6 @@ from sightline.context.messages.parts import (
     ToolResult,
 )
 
-__all__ = ["NAME", "OllamaDecoder", "read_stored", "write"]
-
 NAME: Final = "ollama"
 
 

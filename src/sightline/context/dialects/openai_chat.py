@@ -39,8 +39,6 @@ from sightline.context.messages.parts import (
     ToolResult,
 )
 
-__all__ = ["NAME", "ChatDecoder", "error_text", "read_stored", "tool_json", "write_messages"]
-
 NAME: Final = "openai_chat"
 BREAKPOINT: Final = b',"prompt_cache_breakpoint":{"mode":"explicit"}'
 CACHE_CONTROL: Final = b',"cache_control":{"type":"ephemeral"}'

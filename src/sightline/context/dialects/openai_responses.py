@@ -36,8 +36,6 @@ from sightline.context.messages.parts import (
     ToolResult,
 )
 
-__all__ = ["NAME", "ResponsesDecoder", "read_stored", "write"]
-
 NAME: Final = "openai_responses"
 BREAKPOINT: Final = b',"prompt_cache_breakpoint":{"mode":"explicit"}'
 

@@ -55,17 +55,6 @@ from sightline.context.slots.receipt import Notice, Receipt
 from sightline.context.tokens.tokens import counter_for
 from sightline.errors import InvalidInput
 
-__all__ = [
-    "CachedContent",
-    "Options",
-    "Request",
-    "RequestDraft",
-    "SentTail",
-    "Thinking",
-    "assemble",
-    "no_tools",
-]
-
 Thinking: TypeAlias = Literal["auto", "drop", "strip", "turn_append"]
 CACHED_CONTENT: Final = "cachedContent"
 LOST: Final = {

@@ -30,8 +30,6 @@ from sightline.context.messages.parts import (
 )
 from sightline.errors import InvalidInput
 
-__all__ = ["Note", "PromptTurn", "begun", "place_tail", "tail_of", "turns_of"]
-
 UNANSWERED: Final = "error: the call was interrupted; whether it took effect is unknown"
 BLANK: Final = "(blank)"
 TurnRole: TypeAlias = Literal["system", "user", "assistant", "tool"]

@@ -20,8 +20,6 @@ import msgspec
 
 from sightline.errors import InvalidInput
 
-__all__ = ["TokenWindow", "Window", "parse_size"]
-
 _MAX: Final = 2**31 - 1
 
 

@@ -27,8 +27,6 @@ from sightline.slop.protocol.path import format_path
 from sightline.slop.protocol.tree import Affordance, Node
 from sightline.slop.protocol.world import World
 
-__all__ = ["FIXED_TOOLS", "Target", "Tool", "ToolSet", "ToolTarget", "dynamic_tools", "fixed_tools"]
-
 GROUP_FROM: Final = 8
 ENUM_UP_TO: Final = 20
 _DESCRIPTION_CHARS: Final = 500

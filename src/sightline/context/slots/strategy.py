@@ -38,19 +38,6 @@ from sightline.context.tokens.tokens import Counter
 from sightline.errors import InvalidStrategy, SightlineError
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 
-__all__ = [
-    "Capabilities",
-    "Clock",
-    "Context",
-    "Layers",
-    "Llm",
-    "Memory",
-    "StateLog",
-    "Strategy",
-    "Turn",
-    "Utils",
-]
-
 HOOKS: Final = ("on_init", "on_context_build", "on_turn_end", "on_error")
 
 

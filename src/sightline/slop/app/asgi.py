@@ -26,8 +26,6 @@ from sightline.slop.transports.door import SUBPROTOCOL, Door, Refusal, Visitor
 from sightline.slop.transports.health import WORDS, health_status
 from sightline.slop.transports.link import Link, LinkClosed, Outgoing, Peer
 
-__all__ = ["AsgiApp", "AsgiLink"]
-
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]

@@ -40,37 +40,6 @@ from sightline.slop.protocol.pieces import (
 )
 from sightline.slop.protocol.view import View
 
-__all__ = [
-    "MESSAGE_BYTES",
-    "SLOP_VERSION",
-    "BadMessage",
-    "Batch",
-    "ConsumerMessage",
-    "ErrorCode",
-    "ErrorInfo",
-    "ErrorMessage",
-    "Event",
-    "Filter",
-    "Hello",
-    "Invoke",
-    "Patch",
-    "ProviderInfo",
-    "ProviderMessage",
-    "Query",
-    "Result",
-    "ResumePoint",
-    "Snapshot",
-    "Subscribe",
-    "Unsubscribe",
-    "consumer_message_steps",
-    "parse_consumer_message",
-    "parse_provider_message",
-    "provider_message_steps",
-    "serialize",
-    "short_consumer_message",
-    "short_provider_message",
-]
-
 SLOP_VERSION: Final = "0.1"
 MESSAGE_BYTES: Final = 1024 * 1024
 

@@ -23,14 +23,12 @@ from functools import partial
 import msgspec
 
 from sightline.errors import InvalidInput
-from sightline.slop.protocol.compaction import Compaction, compact
+from sightline.slop.protocol.compaction import Compaction
 from sightline.slop.protocol.jsontext import members, text_of
 from sightline.slop.protocol.rewrite import DESCEND, RewriteMemory, RewriteStage, rewrite
 from sightline.slop.protocol.shapes import depth_stub
 from sightline.slop.protocol.share import share
 from sightline.slop.protocol.tree import DEFAULT_SALIENCE, Meta, Node
-
-__all__ = ["Projector", "View", "compact", "filter_tree", "project", "truncate", "window"]
 
 
 @dataclass(frozen=True, slots=True)
