@@ -45,11 +45,6 @@ class Blocks:
         """What is there and not given out yet, for a preview; the state is not in it."""
         return "" if self._state is not None else "".join(self._block) + self._partial
 
-    @property
-    def holds_state(self) -> bool:
-        """Whether the model is writing its state."""
-        return self._state is not None
-
     def feed(self, text: str) -> list[str]:
         """Take more of the answer; return the blocks that it finished."""
         *lines, self._partial = (self._partial + text).split("\n")

@@ -23,14 +23,6 @@ from sightline.errors import InvalidInput
 _MAX: Final = 2**31 - 1
 
 
-def parse_size(text: str) -> int:
-    """Read a window size as a person types it; raise `InvalidInput` unless it is 0, 1, 2, …"""
-    digits = text.strip()
-    if not (digits.isascii() and digits.isdecimal()) or len(digits) > len(str(_MAX)):
-        raise InvalidInput(f"a window is a number of groups, 0 for all; not {text[:40]!r}")
-    return _checked(int(digits), "size")
-
-
 @dataclass(frozen=True, slots=True)
 class Window:
     """The last `size` groups (0 = all), letting `slack` more gather before it folds back."""

@@ -43,15 +43,6 @@ from sightline.slop.protocol.view import View
 SLOP_VERSION: Final = "0.1"
 MESSAGE_BYTES: Final = 1024 * 1024
 
-ErrorCode: TypeAlias = Literal[
-    "not_found",
-    "invalid_params",
-    "unauthorized",
-    "conflict",
-    "internal",
-    "bad_request",
-    "not_supported",
-]
 _ID_CHARS: Final = 256
 _Id: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=_ID_CHARS)]
 _Path: TypeAlias = Annotated[str, msgspec.Meta(max_length=65_536)]

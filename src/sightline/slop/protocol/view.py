@@ -112,25 +112,6 @@ class _Sharing:
         return self._result
 
 
-def filter_tree(
-    root: Node,
-    min_salience: float | None = None,
-    types: frozenset[str] | None = None,
-    *,
-    retain_ancestors: bool = False,
-) -> Node:
-    """Drop nodes below a salience or of other types, with their subtrees; never the root.
-
-    With `retain_ancestors` a node stays if something below it does.
-    """
-    return rewrite(root, _Filter(min_salience, types, retain_ancestors))
-
-
-def truncate(root: Node, depth: int, *, available_actions: bool = False) -> Node:
-    """Make depth stubs of the nodes with children at this distance from the root."""
-    return root if depth < 0 else rewrite(root, _Truncate(depth, available_actions))
-
-
 def window(root: Node, offset: int, count: int) -> Node:
     """Show a slice of the root's children, by their positions in the whole collection.
 
