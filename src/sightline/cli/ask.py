@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from sightline.cli.approval import Consent, LineAsker, approval_card, consent_to
 from sightline.cli.commands.lines import cut
+from sightline.cli.examples import examples
 from sightline.cli.io import STDIN, read_bytes
 from sightline.cli.ledger_path import DB_HELP
 from sightline.cli.out import Outlet, prompt, say, tell, write_json_lines
@@ -63,16 +64,14 @@ class _AskOptions(msgspec.Struct, frozen=True):
     is_command: bool = False
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  sightline ask --db work.db "What is unread?"
-  sightline ask --db work.db -c "And who wrote it?"
-  cat notes.txt | sightline ask --db work.db "Summarise this."
-  sightline ask --db work.db --json "What is unread?"
-  sightline ask --db work.db -c /stats
-"""
+@examples(
+    'sightline ask --db work.db "What is unread?"',
+    'sightline ask --db work.db -c "And who wrote it?"',
+    'cat notes.txt | sightline ask --db work.db "Summarise this."',
+    'sightline ask --db work.db --json "What is unread?"',
+    "sightline ask --db work.db -c /stats",
 )
+@click.command()
 @click.argument("text", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Every event, one JSON object per line.")
 @click.option("--model", help="ENDPOINT:MODEL, either of them, or 'local'; see 'models'.")
