@@ -38,11 +38,11 @@ from sightline.errors import InvalidInput, MissingExtra, Unauthorized, Unreachab
 
 # API → what makes a connection to it, imported when the first request is sent.
 CONNECTIONS: Final = {
-    "openai": "sightline.agent.models.openai:OpenAI",
-    "anthropic": "sightline.agent.models.anthropic:Anthropic",
-    "gemini": "sightline.agent.models.gemini:Gemini",
+    "openai": "sightline.agent.models.posting:OpenAI",
+    "anthropic": "sightline.agent.models.posting:Anthropic",
+    "gemini": "sightline.agent.models.posting:Gemini",
     "bedrock": "sightline.agent.models.bedrock:Bedrock",
-    "ollama": "sightline.agent.models.ollama:Ollama",
+    "ollama": "sightline.agent.models.posting:Ollama",
     "local": "sightline.agent.models.local:Local",
 }
 ALIASES: Final = {"openai": "openai-responses", "google": "gemini", "aws": "bedrock"}
