@@ -188,6 +188,10 @@ class Decoder:
     def _part(self, key: Any, kind: str) -> Open:
         return self._open.setdefault(key, Open(kind))
 
+    def _end_as_stopped(self, otherwise: str) -> list[Event]:
+        """End the reply for the reason that came; without one it is incomplete, as it is said."""
+        return self._end(*(self._stop or ("incomplete", otherwise)))
+
     def _end(self, reason: StopReason, detail: str = "") -> list[Event]:
         """End the reply: return its tool calls, its usage and `Stopped`."""
         if self._ended:
