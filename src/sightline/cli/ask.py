@@ -125,7 +125,7 @@ def ask(
 
     loaded = load(None, os.environ, {"model": model, "mode": mode, "ledger.path": db})
     for refused in loaded.refused:
-        _tell(refused)
+        tell(refused)
     return asyncio.run(_run(loaded.settings, options))
 
 
@@ -193,14 +193,14 @@ async def _follow(host: Host, options: _AskOptions) -> int:
     from sightline.cli.guidance import unasked
 
     if missing := unasked(host):
-        _tell(missing)
+        tell(missing)
 
     code = 0
     needed: list[str] = []
     warned: set[str] = set()
     attached = await attach(options.typed, host)
     for name in () if options.as_json else attached.names:
-        _tell(f"attached {name}")
+        tell(f"attached {name}")
     if options.as_json:
         _stop_when_interrupted(host)
     async for event in host.ask(attached.behind(options.text), attached.files):
@@ -210,11 +210,11 @@ async def _follow(host: Host, options: _AskOptions) -> int:
             # Once: what is peculiar about a request is so about the next one, too.
             for warning in event.warnings:
                 if warning not in warned:
-                    _tell(warning)
+                    tell(warning)
             warned.update(event.warnings)
         else:
             for line in _lines(event):
-                _tell(line)
+                tell(line)
         if isinstance(event, ApprovalAsked):
             given = await _approval(options, event, host.hub)
             if given is None:
@@ -263,7 +263,7 @@ def _is_attended(options: _AskOptions) -> bool:
 
 
 async def _spend_more(event: SpendingAsked) -> bool:
-    _tell(str(event))
+    tell(str(event))
     return (await _typed(f"{event.question} [y/n] ")).strip().lower() in ("y", "yes")
 
 
@@ -316,7 +316,3 @@ def _codes() -> dict[str, int]:
         codes.setdefault(kind.code, kind.exit_code)
         kinds += kind.__subclasses__()
     return codes
-
-
-def _tell(line: str) -> None:
-    tell(line)

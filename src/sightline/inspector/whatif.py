@@ -112,7 +112,6 @@ class Wishes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 # Made once, at import: msgspec crashes where two threads are the first to read a type.
 _wishes: Final = msgspec.json.Decoder(Wishes)
-_sights: Final = msgspec.json.Decoder(SightRules)
 
 
 def read_wishes(body: bytes, strategies: Collection[str]) -> Wishes:

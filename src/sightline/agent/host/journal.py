@@ -516,7 +516,6 @@ _NOTHING: Final = Prompt((), 0, _NO_RECEIPT)
 # Made once, at import: msgspec crashes where two threads are the first to read a type.
 _profiles: Final = msgspec.json.Decoder(Profile)
 _options: Final = msgspec.json.Decoder(Options)
-_endings: Final = msgspec.json.Decoder(Ended)
 _LINE: Final = ", ".join(RequestLine.__struct_fields__)
 
 
