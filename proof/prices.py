@@ -48,8 +48,6 @@ Written by `python -m proof.prices`; a test compares the two. `catalogue` has th
 
 from typing import Final
 
-__all__ = ["AS_OF", "FIELDS", "ROWS", "SOURCE"]
-
 SOURCE: Final = "genai-prices {version}"
 AS_OF: Final = "{day}"
 FIELDS: Final = (

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-__all__ = ["NAME", "__version__", "install", "installer"]
-
 # A public index has another project of this name. Extras are added to what is installed all the
 # same: pip asks no index for a name that is satisfied.
 NAME: Final = "sightline"

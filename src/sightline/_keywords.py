@@ -10,8 +10,6 @@ from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
-__all__ = ["NamesKeywords", "names_keywords"]
-
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 

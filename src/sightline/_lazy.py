@@ -10,11 +10,12 @@ from typing import Any, cast
 
 
 def lazily(
-    package: str, homes: Mapping[str, str]
+    package: str, homes: Mapping[str, str], check: Callable[[], None] = lambda: None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return a package's `__getattr__` and `__dir__` from where its names live.
 
     `homes` maps a module to the names taken from it, each as `name` or `name:public_name`.
+    `check` is called before one is loaded, and raises what stands in its way.
     """
     where = {
         public or name: (module, name)
@@ -25,6 +26,7 @@ def lazily(
     def get(name: str) -> Any:
         if name not in where:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        check()
         module, inner = where[name]
         value = getattr(import_module(module), inner)
         setattr(sys.modules[package], name, value)

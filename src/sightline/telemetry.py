@@ -17,11 +17,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Final, Literal, TypeAlias
 
-__all__ = [
-    "Attributes", "context_here", "enter_turn", "is_on", "link_to", "logger", "measure", "span",
-    "started",
-]  # fmt: skip
-
 SCOPE: Final = "sightline"
 Attributes: TypeAlias = Mapping[str, str | int | float | bool | tuple[str, ...]]
 Kind: TypeAlias = Literal["client", "internal", "server"]

@@ -14,7 +14,8 @@ import pytest
 from context.dialects.test_any_prompt import MODELS, Author
 from laws.test_law_6_dialects import requests
 from sightline.context.dialects import Options, Profile, Request, encode, profile_for
-from sightline.context.dialects.request import CachedContent, SentTail
+from sightline.context.dialects.observations import SentTail
+from sightline.context.dialects.request import CachedContent
 from sightline.context.messages.parts import File, Message
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.receipt import Receipt

@@ -27,8 +27,6 @@ from sightline.context.messages.parts import (
 )
 from sightline.errors import NotStorable
 
-__all__ = ["form_of", "is_keepable", "outline", "with_form"]
-
 _Path: TypeAlias = tuple[str | int, ...]
 _LONG: Final = 60  # a shorter text is shorter than its path
 

@@ -22,8 +22,6 @@ from sightline.context.tokens.tokens import ESTIMATE, Counter, counter_for, defa
 from sightline.errors import MissingExtra
 from sightline.slop.hub.hub import Hub
 
-__all__ = ["AgentHub"]
-
 TAIL_TOKENS: Final = 4_000
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from sightline._distribution import install
-from sightline.adapters.hub import TAIL_TOKENS, AgentHub
+from sightline.adapters.hub import AgentHub
 from sightline.adapters.tools import ActionQuestion
 from sightline.agent.models.extras import EXTRAS, is_installed
 from sightline.agent.policy import Mode
@@ -22,8 +22,6 @@ from sightline.context.messages.given import arguments_given
 from sightline.context.projection.tail import Tail
 from sightline.context.tokens.tokens import Counter
 from sightline.errors import InvalidInput, MissingExtra
-
-__all__ = ["TAIL_TOKENS", "LiveTools", "held_by_vendor", "needs"]
 
 _MOST_WAITING: Final = 1_000
 

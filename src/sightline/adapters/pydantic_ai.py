@@ -12,7 +12,7 @@ what it would do. The state is in no history: in no result's messages, and not i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sightline._lazy import lazily
 from sightline.adapters.live import needs
@@ -23,17 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["LedgerStore", "LiveApps"]
 
-_load, __dir__ = lazily(
+__getattr__, __dir__ = lazily(
     __name__,
     {
         "sightline.adapters.pydantic_live": "LiveApps",
         "sightline.adapters.pydantic_store": "LedgerStore",
     },
+    lambda: needs("pydantic-ai"),
 )
-
-
-def __getattr__(name: str) -> Any:
-    """Load a name when it is first used. Raises `MissingExtra` without the framework."""
-    if name in __all__:
-        needs("pydantic-ai")
-    return _load(name)

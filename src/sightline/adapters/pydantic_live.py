@@ -14,13 +14,11 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
-from sightline.adapters.hub import AgentHub
-from sightline.adapters.live import TAIL_TOKENS, LiveTools, held_by_vendor
+from sightline.adapters.hub import TAIL_TOKENS, AgentHub
+from sightline.adapters.live import LiveTools, held_by_vendor
 from sightline.adapters.tools import ActionQuestion
 from sightline.agent.policy import Mode
 from sightline.context.tokens.tokens import Counter
-
-__all__ = ["AppTools", "LiveApps"]
 
 # What is wrong with arguments is told by the call itself, in words that a model can use.
 _OBJECT: Final = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))

@@ -33,8 +33,6 @@ from sightline.context.messages.given import arguments_given
 from sightline.context.messages.window import Window
 from sightline.errors import NotFound, SessionChanged
 
-__all__ = ["LedgerStore"]
-
 NAME: Final = "pydantic_ai"
 _records: Final = TypeAdapter(ConversationRecord)
 

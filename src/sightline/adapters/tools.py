@@ -29,8 +29,6 @@ from sightline.slop.protocol.jsontext import text_of
 from sightline.slop.protocol.tree import Affordance
 from sightline.slop.protocol.world import World
 
-__all__ = ["ActionQuestion", "Approve", "HubTools"]
-
 
 @dataclass(frozen=True, slots=True)
 class ActionQuestion:

@@ -32,11 +32,6 @@ from sightline.context.projection.tail import render_tail
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.world import World
 
-__all__ = [
-    "BridgeWriter", "Reading", "is_alive", "process_start", "read_bridge", "replace_file",
-    "run_bridge",
-]  # fmt: skip
-
 
 def utc_now() -> datetime:
     """Give the time of now, in UTC."""

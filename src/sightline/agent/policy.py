@@ -43,20 +43,6 @@ from sightline.errors import InvalidInput, InvalidPath
 from sightline.slop.protocol.jsontext import text_of
 from sightline.slop.protocol.path import format_path, parse_path
 
-__all__ = [
-    "Answer",
-    "Decision",
-    "Facts",
-    "Kind",
-    "Mode",
-    "Rule",
-    "Verdict",
-    "check_rules",
-    "decide",
-    "in_words",
-    "rules_for",
-]
-
 Mode: TypeAlias = Literal["ask", "auto", "plan"]
 Verdict: TypeAlias = Literal["approve", "ask", "deny"]
 Kind: TypeAlias = Literal["read", "note", "invoke"]

@@ -11,13 +11,13 @@ Where letters run from right to left, which a terminal may show in another order
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from sightline._lazy import lazy_pattern
-from sightline.cli.commands.console import PlainConsole
+from sightline.cli.commands.console import Console, PlainConsole
 from sightline.cli.commands.lines import Line, line_of, text_of
 from sightline.cli.diff import diff_lines
 from sightline.cli.out import Writable
@@ -31,16 +31,6 @@ from sightline.slop.protocol.jsontext import text_of as text_of_json
 if TYPE_CHECKING:
     from sightline.slop.hub.hub import Hub
 
-__all__ = [
-    "Ask",
-    "Asker",
-    "Consent",
-    "LineAsker",
-    "WritingAsker",
-    "approval_card",
-    "consent_to",
-    "visible",
-]
 
 # Print a question and read the line that answers it; empty at the end of the input.
 Ask: TypeAlias = Callable[[str], Awaitable[str]]
@@ -85,35 +75,14 @@ class Consent(NamedTuple):
     params: dict[str, Any] | None = None
 
 
-class Asker(Protocol):
+class Asker(Console, Protocol):
     """Somebody who can be asked before an action: at a terminal, or line by line."""
-
-    @property
-    def width(self) -> int:
-        """How many columns there are."""
-
-    def draw(self, lines: Iterable[Line]) -> None:
-        """Write styled lines."""
-
-    async def page(self, text: str) -> None:
-        """Show a text that may be longer than the screen."""
 
     async def choose(self, question: str, answers: Mapping[str, str]) -> str:
         """Ask until one of the answers is typed, and give what it means; empty to turn away."""
 
-
-class FormAsker(Asker, Protocol):
-    """Somebody who can also write a line."""
-
     async def enter(self, question: str, begun: str = "") -> str:
         """Ask for a line, which has `begun` already; empty to turn away."""
-
-
-class WritingAsker(FormAsker, Protocol):
-    """Somebody who is asked at a terminal, and can also write: a reason, other parameters."""
-
-    async def edit(self, text: str, suffix: str = ".md") -> str | None:
-        """Let a text be changed; None if nothing came of it."""
 
 
 class LineAsker(PlainConsole):
@@ -135,20 +104,17 @@ class LineAsker(PlainConsole):
 
 
 async def consent_to(
-    event: ApprovalAsked,
-    asker: FormAsker,
-    hub: Hub | None = None,
-    writer: WritingAsker | None = None,
+    event: ApprovalAsked, asker: Asker, hub: Hub | None = None, *, writes: bool = False
 ) -> Consent:
     """Ask for a yes to what the card shows, which is drawn already.
 
     Who wants to see all of it sees the node's content too, if there is a hub to have it from.
-    A `writer` is asked for a reason behind a no, and can change the parameters.
+    Who `writes` is asked for a reason behind a no, and can change the parameters.
     """
     if event.is_question:
         return await answer_to(event, asker)
-    question = _QUESTION if writer is None else _WRITER_QUESTION
-    answers = _ANSWERS if writer is None else _WRITER_ANSWERS
+    question = _WRITER_QUESTION if writes else _QUESTION
+    answers = _WRITER_ANSWERS if writes else _ANSWERS
     if event.no_network:
         question = f"{question[:-1]}{_NETWORK}:"
         answers = {**answers, "o": "network", "once": "network"}
@@ -158,10 +124,10 @@ async def consent_to(
                 return Consent(True)
             case "network":
                 return Consent(True, params={**event.params, "network": True})
-            case "no" if writer is not None:
-                return Consent(False, reason=(await writer.enter(_WHY)).strip())
-            case "edit" if writer is not None:
-                if (params := await _edited(event, writer)) is not None:
+            case "no" if writes:
+                return Consent(False, reason=(await asker.enter(_WHY)).strip())
+            case "edit" if writes:
+                if (params := await _edited(event, asker)) is not None:
                     return Consent(False, params=params)
             case "always":
                 if rule := await _rule(event, asker):
@@ -174,7 +140,7 @@ async def consent_to(
                 return Consent(False)
 
 
-async def answer_to(event: ApprovalAsked, asker: FormAsker) -> Consent:
+async def answer_to(event: ApprovalAsked, asker: Asker) -> Consent:
     """Ask whether a server is to be answered, and then for each part of its form, in a line.
 
     An empty line is what the form has already, or nothing; where something is needed it is a no.
@@ -263,20 +229,20 @@ async def _content(event: ApprovalAsked, hub: Hub, width: int) -> list[Line]:
     return list(_text("its content:", text, width, whole=True))
 
 
-async def _edited(event: ApprovalAsked, writer: WritingAsker) -> dict[str, Any] | None:
+async def _edited(event: ApprovalAsked, asker: Asker) -> dict[str, Any] | None:
     """Have the parameters changed; None if they stay as they are."""
     line = msgspec.json.encode(event.params)
     try:
-        edited = await writer.edit(msgspec.json.format(line, indent=2).decode(), ".json")
+        edited = await asker.edit(msgspec.json.format(line, indent=2).decode(), ".json")
     except SightlineError:  # there is no editor, or it cannot be started
-        edited = await writer.enter("parameters:", line.decode())
+        edited = await asker.enter("parameters:", line.decode())
     try:
         params = msgspec.json.decode(edited, type=dict[str, Any]) if edited else None
     except msgspec.MsgspecError as error:
-        writer.draw([line_of(f"  parameters are a JSON object: {error}", "error")])
+        asker.draw([line_of(f"  parameters are a JSON object: {error}", "error")])
         return None
     if params is None or params == event.params:
-        writer.draw([line_of("  nothing was changed", "dim")])
+        asker.draw([line_of("  nothing was changed", "dim")])
         return None
     return params
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from sightline.cli.approval import Consent, LineAsker, approval_card, consent_to
 from sightline.cli.commands.lines import cut
+from sightline.cli.examples import examples
 from sightline.cli.io import STDIN, read_bytes
 from sightline.cli.ledger_path import DB_HELP
 from sightline.cli.out import Outlet, prompt, say, tell, write_json_lines
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from sightline.context.ledger import Ledger, Session
     from sightline.slop.hub.hub import Hub
 
-__all__ = ["ask", "exit_code_of", "latest_session"]
 
 MAX_INPUT: Final = 16 * 1024 * 1024
 _SHOWN_CHARS: Final = 300
@@ -64,16 +64,14 @@ class _AskOptions(msgspec.Struct, frozen=True):
     is_command: bool = False
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  sightline ask --db work.db "What is unread?"
-  sightline ask --db work.db -c "And who wrote it?"
-  cat notes.txt | sightline ask --db work.db "Summarise this."
-  sightline ask --db work.db --json "What is unread?"
-  sightline ask --db work.db -c /stats
-"""
+@examples(
+    'sightline ask --db work.db "What is unread?"',
+    'sightline ask --db work.db -c "And who wrote it?"',
+    'cat notes.txt | sightline ask --db work.db "Summarise this."',
+    'sightline ask --db work.db --json "What is unread?"',
+    "sightline ask --db work.db -c /stats",
 )
+@click.command()
 @click.argument("text", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Every event, one JSON object per line.")
 @click.option("--model", help="ENDPOINT:MODEL, either of them, or 'local'; see 'models'.")
@@ -127,7 +125,7 @@ def ask(
 
     loaded = load(None, os.environ, {"model": model, "mode": mode, "ledger.path": db})
     for refused in loaded.refused:
-        _tell(refused)
+        tell(refused)
     return asyncio.run(_run(loaded.settings, options))
 
 
@@ -195,14 +193,14 @@ async def _follow(host: Host, options: _AskOptions) -> int:
     from sightline.cli.guidance import unasked
 
     if missing := unasked(host):
-        _tell(missing)
+        tell(missing)
 
     code = 0
     needed: list[str] = []
     warned: set[str] = set()
     attached = await attach(options.typed, host)
     for name in () if options.as_json else attached.names:
-        _tell(f"attached {name}")
+        tell(f"attached {name}")
     if options.as_json:
         _stop_when_interrupted(host)
     async for event in host.ask(attached.behind(options.text), attached.files):
@@ -212,11 +210,11 @@ async def _follow(host: Host, options: _AskOptions) -> int:
             # Once: what is peculiar about a request is so about the next one, too.
             for warning in event.warnings:
                 if warning not in warned:
-                    _tell(warning)
+                    tell(warning)
             warned.update(event.warnings)
         else:
             for line in _lines(event):
-                _tell(line)
+                tell(line)
         if isinstance(event, ApprovalAsked):
             given = await _approval(options, event, host.hub)
             if given is None:
@@ -265,7 +263,7 @@ def _is_attended(options: _AskOptions) -> bool:
 
 
 async def _spend_more(event: SpendingAsked) -> bool:
-    _tell(str(event))
+    tell(str(event))
     return (await _typed(f"{event.question} [y/n] ")).strip().lower() in ("y", "yes")
 
 
@@ -318,7 +316,3 @@ def _codes() -> dict[str, int]:
         codes.setdefault(kind.code, kind.exit_code)
         kinds += kind.__subclasses__()
     return codes
-
-
-def _tell(line: str) -> None:
-    tell(line)

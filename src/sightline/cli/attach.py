@@ -22,8 +22,6 @@ from sightline.context.messages.attach import Mention, image_of, mentions, quote
 from sightline.context.messages.parts import File
 from sightline.errors import ActionError, InvalidInput
 
-__all__ = ["Attached", "attach"]
-
 MAX_FILES: Final = 10
 MAX_TEXT: Final = 256 * 1024
 MAX_IMAGE: Final = 4 * 1024 * 1024

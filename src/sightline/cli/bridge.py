@@ -10,6 +10,7 @@ import threading
 import click
 
 from sightline.agent.bridge import BridgeWriter, read_bridge, run_bridge
+from sightline.cli.examples import examples
 from sightline.cli.io import MAX_BYTES, read_as
 from sightline.cli.out import notice, write_text
 from sightline.context.projection.body import FORMATS, check_format
@@ -24,13 +25,11 @@ _BEATS_PER_WINDOW = 3
 _FIRST_SIGHT_S = 5.0
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  sightline bridge --file tail.json --from world.json --once
-  sightline bridge --file t --from world.json --once --pid $$; sightline bridge --file t --read
-"""
+@examples(
+    "sightline bridge --file tail.json --from world.json --once",
+    "sightline bridge --file t --from world.json --once --pid $$; sightline bridge --file t --read",
 )
+@click.command()
 @click.option("--file", "path", required=True, metavar="PATH", help="The bridge file.")
 @click.option(
     "--from", "source", metavar="WORLD",

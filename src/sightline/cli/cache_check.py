@@ -33,8 +33,6 @@ from sightline.context.slots.receipt import Receipt
 from sightline.context.tokens.estimate import estimate
 from sightline.errors import ApprovalNeeded, ModelFailed
 
-__all__ = ["check_cache"]
-
 _LEAST_TOKENS: Final = 256
 _MAX_OUTPUT_TOKENS: Final = 256  # of one word, and of whatever a model thinks before it
 _QUESTION: Final = "Answer with the one word yes."

@@ -16,8 +16,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["clean", "clean_json", "clean_line", "harmless"]
-
 _LOST: Final = "\ufffd"
 # Control characters have pictures of their own: ESC is shown as the sign for ESC.
 _PICTURES: Final = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421"}

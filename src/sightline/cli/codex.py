@@ -13,8 +13,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["codex_way", "led_codex"]
-
 VENDOR: Final = "https://api.openai.com/v1"
 SIGNED_IN: Final = "https://chatgpt.com/backend-api/codex"
 

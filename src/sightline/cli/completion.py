@@ -5,19 +5,12 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from sightline.cli.examples import examples
 from sightline.cli.out import write_text
 
-__all__ = ["completion"]
 
-
-@click.command(
-    epilog="""\b
-Examples:
-  sightline completion bash
-  sightline completion zsh
-  sightline completion fish
-"""
-)
+@examples("sightline completion bash", "sightline completion zsh", "sightline completion fish")
+@click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:

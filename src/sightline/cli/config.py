@@ -10,10 +10,9 @@ from typing import Any
 import click
 import msgspec
 
+from sightline.cli.examples import examples
 from sightline.cli.out import notice, write_json_lines, write_text
 from sightline.config import Loaded, load, user_file
-
-__all__ = ["config", "toml_value"]
 
 
 @click.group()
@@ -28,25 +27,19 @@ def config() -> None:
     """
 
 
-@config.command(
-    epilog="""\b
-Examples:
-  sightline config path
-"""
-)
+@examples("sightline config path")
+@config.command()
 def path() -> None:
     """Print where your configuration file is, or would be."""
     write_text([str(user_file(os.environ))])
 
 
-@config.command(
-    epilog="""\b
-Examples:
-  sightline config show
-  sightline config show --json
-  SIGHTLINE_MODE=plan sightline config show
-"""
+@examples(
+    "sightline config show",
+    "sightline config show --json",
+    "SIGHTLINE_MODE=plan sightline config show",
 )
+@config.command()
 @click.option("--file", type=click.Path(path_type=Path), help="Your file, if not the usual one.")
 @click.option("--json", "as_json", is_flag=True, help="One object per setting: key, value, source.")
 def show(*, file: Path | None, as_json: bool) -> None:

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from sightline.cli.clean import clean_line
+from sightline.cli.examples import examples
 from sightline.cli.io import read_object
 from sightline.cli.live import address_argument, token_option
 from sightline.cli.out import say, tell, write_json_lines
@@ -26,13 +27,10 @@ from sightline.slop.transports.websocket import serve_websocket
 _WORDS: Final = {True: "held", False: "NOT HELD", None: "not shown"}
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  sightline conform demo --look-only
-  sightline conform unix:demo.sock --look-only --json
-"""
+@examples(
+    "sightline conform demo --look-only", "sightline conform unix:demo.sock --look-only --json"
 )
+@click.command()
 @address_argument
 @click.option("--serve", is_flag=True, help="Serve at ADDR, and try the consumer that connects.")
 @click.option(

@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from sightline.cli.clean import clean, clean_line
+from sightline.cli.examples import examples
 from sightline.cli.ledger_path import DB_HELP, ledger_path
 from sightline.cli.out import say, write_exactly, write_json_lines
 from sightline.context.ledger import Ledger, Session
@@ -21,20 +22,17 @@ if TYPE_CHECKING:
     from sightline.context.dialects.request import Request
     from sightline.context.messages.parts import Message
 
-__all__ = ["context"]
 
 _RULE: Final = "──"
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  sightline context --db talk.db
-  sightline context 1 --db talk.db --turn 1
-  sightline context 1 --db talk.db --turn 1 --request 1 --raw
-  sightline context 1 --db talk.db --turn 1 --json
-"""
+@examples(
+    "sightline context --db talk.db",
+    "sightline context 1 --db talk.db --turn 1",
+    "sightline context 1 --db talk.db --turn 1 --request 1 --raw",
+    "sightline context 1 --db talk.db --turn 1 --json",
 )
+@click.command()
 @click.argument("session", required=False)
 @click.option("--turn", type=click.IntRange(min=1), help="The turn; without it they are listed.")
 @click.option("--request", type=click.IntRange(min=1), help="The request of that turn; default: 1.")

@@ -6,19 +6,15 @@ import asyncio
 
 import click
 
+from sightline.cli.examples import examples
 from sightline.cli.out import tell, write_json, write_text
 from sightline.demo import demo_tree
 from sightline.slop.protocol.codec import encode
 from sightline.slop.protocol.text import format_blocks
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  sightline demo --print
-  sightline demo --json | sightline tree project --depth 1
-"""
-)
+@examples("sightline demo --print", "sightline demo --json | sightline tree project --depth 1")
+@click.command()
 @click.option("--ws", "port", type=click.IntRange(0, 65535), help="Serve a WebSocket at this port.")
 @click.option("--unix", "socket", type=click.Path(), help="Serve a Unix socket at this path.")
 @click.option("--print", "as_text", is_flag=True, help="Show the state as a model would see it.")

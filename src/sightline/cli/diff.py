@@ -14,8 +14,6 @@ from typing import Final
 from sightline.cli.commands.lines import Line, Piece, cells
 from sightline.cli.visible import BAR, visible
 
-__all__ = ["diff_lines"]
-
 _TAB: Final = "⇥   "
 _HUNK: Final = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@$")
 _WORDS: Final = re.compile(r"\w+|\s+|[^\w\s]")

@@ -23,6 +23,7 @@ from sightline.agent.models.extras import EXTRAS, is_installed
 from sightline.agent.models.keys import find_key
 from sightline.agent.models.local import why_not
 from sightline.agent.models.vendors import VENDORS
+from sightline.cli.examples import examples
 from sightline.cli.finding import Finding
 from sightline.cli.ledger_path import configured_path
 from sightline.cli.out import Progress, say, write_json_lines
@@ -30,19 +31,13 @@ from sightline.config import Settings, load
 from sightline.errors import InvalidInput, SightlineError
 from sightline.slop.discovery.directory import Discovery, standard_directories
 
-__all__ = ["doctor"]
-
 NEWEST_FAULTY_SQLITE: Final = (3, 51, 2)
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  sightline doctor
-  sightline doctor --json
-  sightline doctor --cache claude-opus-5-5 --yes
-"""
+@examples(
+    "sightline doctor", "sightline doctor --json", "sightline doctor --cache claude-opus-5-5 --yes"
 )
+@click.command()
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per check and line.")
 @click.option("--verify", is_flag=True, help="Also check every row of the ledger; takes longer.")
 @click.option(

@@ -6,8 +6,6 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["Finding", "Level"]
-
 Level: TypeAlias = Literal["ok", "warn", "fail"]
 
 

@@ -25,17 +25,6 @@ from sightline.context.ledger.paths import checkpoints_path, journal_path
 from sightline.context.ledger.store import Watch, written
 from sightline.errors import InvalidInput, LedgerUnavailable, SessionBusy
 
-__all__ = [
-    "Traces",
-    "bytes_in",
-    "bytes_of",
-    "chosen_to_prune",
-    "forget",
-    "moment_before",
-    "size_of",
-    "traces_of",
-]
-
 _AGE: Final = re.compile(r"(\d{1,6}) ?(h|d|w)")
 _AGES: Final = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 _SIZE: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?) ?(k|M|G)B?")

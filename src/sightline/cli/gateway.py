@@ -18,6 +18,7 @@ import click
 from platformdirs import user_state_path
 
 from sightline.cli.codex import codex_way, led_codex
+from sightline.cli.examples import examples
 from sightline.cli.inspect import LOOPBACK, listen, private, save_page
 from sightline.cli.ledger_path import DB_HELP, ledger_path
 from sightline.cli.out import Progress, notice, say, tell, write_json_lines
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from sightline.gateway.observer import Passed, Passing
     from sightline.gateway.tail import LiveTail, Mode
 
-__all__ = ["gateway"]
 
 SECRET_BYTES: Final = 18
 TELLS: Final = "SIGHTLINE_GATEWAY"  # where it is set, the hook of `sightline mcp` is silent
@@ -118,13 +118,11 @@ def _run(context: click.Context, program: tuple[str, ...]) -> None:
     context.exit(_start(program, **context.obj))
 
 
-@gateway.command(
-    epilog="""\b
-Examples:
-  sightline gateway --db talk.db report 1
-  sightline gateway --db talk.db report 1 --html report.html
-"""
+@examples(
+    "sightline gateway --db talk.db report 1",
+    "sightline gateway --db talk.db report 1 --html report.html",
 )
+@gateway.command()
 @click.argument("session", required=False)
 @click.option(
     "--html", type=click.Path(path_type=Path), metavar="FILE",
@@ -163,13 +161,8 @@ def report(context: click.Context, session: str | None, html: Path | None) -> No
         say(FROM_TRANSCRIPT)
 
 
-@gateway.command(
-    name="import",
-    epilog="""\b
-Examples:
-  sightline gateway --db work.db import talk.jsonl
-""",
-)
+@examples("sightline gateway --db work.db import talk.jsonl")
+@gateway.command(name="import")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.pass_context
 def import_(context: click.Context, paths: tuple[Path, ...]) -> None:

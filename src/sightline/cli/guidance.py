@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from sightline.cli.approval import Asker, visible
+from sightline.cli.approval import Asker
 from sightline.cli.commands.lines import line_of
+from sightline.cli.visible import visible
 
 if TYPE_CHECKING:
     from sightline.agent.host import Host
     from sightline.agent.workspace.guidance import Guidance
 
-__all__ = ["ask_to_follow", "unasked"]
 
 _QUESTION: Final = "follow them, now and later? [y]es [n]o [v]iew all:"
 _ANSWERS: Final = {

@@ -10,8 +10,6 @@ from platformdirs import user_state_path
 
 from sightline.context.messages.gate import guarded_text
 
-__all__ = ["forget_typed_lines", "history_path", "typed_lines"]
-
 
 def history_path() -> Path:
     """Say where it is."""

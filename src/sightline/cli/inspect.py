@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from sightline.cli.examples import examples
 from sightline.cli.ledger_path import DB_HELP, attachments_url, ledger_path
 from sightline.cli.out import Progress, notice, say, write_page
 from sightline.context.ledger import Ledger
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from sightline.inspector.door import PageDoor
     from sightline.inspector.reader import RecordReader
 
-__all__ = ["LOOPBACK", "inspect", "listen", "private", "save_page"]
 
 LOOPBACK: Final = "127.0.0.1"
 SECRET_BYTES: Final = 32
@@ -36,14 +36,12 @@ LINE_BYTES: Final = 4096
 FOREGROUND_S: Final = 1.0
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  sightline inspect --db talk.db --export 1
-  sightline inspect --db talk.db --export 1 --output session.html
-  sightline inspect --db talk.db --export 1 --output - | wc -c
-"""
+@examples(
+    "sightline inspect --db talk.db --export 1",
+    "sightline inspect --db talk.db --export 1 --output session.html",
+    "sightline inspect --db talk.db --export 1 --output - | wc -c",
 )
+@click.command()
 @click.option(
     "--db",
     type=click.Path(path_type=Path, dir_okay=False),

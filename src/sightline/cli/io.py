@@ -14,18 +14,6 @@ import msgspec
 from sightline.errors import InvalidInput, TooLarge
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 
-__all__ = [
-    "MAX_BYTES",
-    "STDIN",
-    "max_bytes_option",
-    "naming",
-    "read_as",
-    "read_bytes",
-    "read_object",
-    "read_window",
-    "source_argument",
-]
-
 MAX_BYTES: Final = 256 * 1024 * 1024
 STDIN: Final = "-"
 

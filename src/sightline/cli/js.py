@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
+from sightline.cli.examples import examples
 from sightline.cli.out import write_page
 from sightline.slop.app.javascript import MODULES, javascript
 
-__all__ = ["js"]
 
-
-@click.command(epilog="\b\nExamples:\n  sightline js\n  sightline js --types\n  sightline js react")
+@examples("sightline js", "sightline js --types", "sightline js react")
+@click.command()
 @click.argument("module", type=click.Choice(MODULES), default=MODULES[0])
 @click.option("--types", is_flag=True, help="Print the module's TypeScript types instead.")
 def js(module: str, types: bool) -> None:

@@ -22,8 +22,6 @@ from sightline.cli.io import STDIN, naming
 from sightline.config import Settings
 from sightline.errors import InvalidInput
 
-__all__ = ["keyed", "read_key"]
-
 MAX_BYTES: Final = 4096
 _OTHERS: Final = 0o077
 

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from sightline.cli.commands.lines import columns
+from sightline.cli.examples import examples
 from sightline.cli.ledger_path import DB_HELP, attachments_url, ledger_path
 from sightline.cli.out import Progress, confirm, into_file, say, tell, write_json_lines
 from sightline.context.ledger import Ledger, SearchHit, Session, SessionOverview
@@ -22,22 +23,10 @@ from sightline.context.ledger.store import Mode
 from sightline.errors import InvalidInput, LedgerUnusable
 from sightline.slop.protocol.jsontext import escape_controls
 
-__all__ = ["hit_line", "ledger", "overview_table", "write_session"]
-
 _NANO: Final = 1_000_000_000
 _OF_COPY: Final = "messages of the copy verified"
 _SECONDS: Final = 30.0  # a person waits longer for an answer than a model's turn does
-
-
-def _examples(*lines: str) -> str:
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
-
-
-_db: Final = click.option(
-    "--db",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help=DB_HELP,
-)
+_db: Final = click.option("--db", type=click.Path(path_type=Path, dir_okay=False), help=DB_HELP)
 
 
 def _open(db: Path | None, mode: Mode = "read") -> Ledger:
@@ -54,22 +43,14 @@ def _json_line(value: object) -> None:
     write_json_lines([msgspec.json.encode(value)])
 
 
-@click.group(
-    epilog=_examples(
-        "sightline ledger sessions --db work.db",
-        "sightline ledger verify --db work.db",
-    )
-)
+@examples("sightline ledger sessions --db work.db", "sightline ledger verify --db work.db")
+@click.group()
 def ledger() -> None:
     """Check, query, copy and move conversations."""
 
 
-@ledger.command(
-    epilog=_examples(
-        "sightline ledger path",
-        "sightline ledger path --db work.db",
-    )
-)
+@examples("sightline ledger path", "sightline ledger path --db work.db")
+@ledger.command()
 @_db
 def path(db: Path | None) -> None:
     """Print where the ledger is."""
@@ -78,13 +59,12 @@ def path(db: Path | None) -> None:
     say(str(path) if url is None else address_of(url).name)
 
 
-@ledger.command(
-    epilog=_examples(
-        "sightline ledger verify --db work.db",
-        "sightline ledger verify --db work.db --json",
-        "sightline ledger verify --db work.db --since seals.json",
-    )
+@examples(
+    "sightline ledger verify --db work.db",
+    "sightline ledger verify --db work.db --json",
+    "sightline ledger verify --db work.db --since seals.json",
 )
+@ledger.command()
 @_db
 @click.option("--json", "as_json", is_flag=True, help="The report as one JSON object.")
 @click.option(
@@ -121,12 +101,11 @@ def _seals(path: Path) -> dict[int, str]:
         raise InvalidInput(f"{path} is no file of `ledger verify --since`: {error}") from error
 
 
-@ledger.command(
-    epilog=_examples(
-        "sightline ledger query --db work.db 'SELECT id, name FROM sessions'",
-        "sightline ledger query --db work.db --session 1 'SELECT role, content FROM messages'",
-    )
+@examples(
+    "sightline ledger query --db work.db 'SELECT id, name FROM sessions'",
+    "sightline ledger query --db work.db --session 1 'SELECT role, content FROM messages'",
 )
+@ledger.command()
 @click.argument("sql")
 @_db
 @click.option("--session", help="Only this session's rows: its number, name or uuid.")
@@ -153,12 +132,11 @@ def query(sql: str, db: Path | None, session: str | None, rows: int) -> None:
         tell(hint)
 
 
-@ledger.command(
-    epilog=_examples(
-        "sightline ledger search --db work.db hello",
-        "sightline ledger search --db work.db --session 1 --json hel",
-    )
+@examples(
+    "sightline ledger search --db work.db hello",
+    "sightline ledger search --db work.db --session 1 --json hel",
 )
+@ledger.command()
 @click.argument("text")
 @_db
 @click.option("--session", help="Only in this session: its number, name or uuid.")
@@ -195,12 +173,11 @@ def _open_to_index(db: Path | None) -> Ledger:
         return _open(db)
 
 
-@ledger.command(
-    epilog=_examples(
-        "sightline ledger export 1 --db work.db",
-        "sightline ledger export refactoring --db work.db > talk.jsonl; cat talk.jsonl",
-    )
+@examples(
+    "sightline ledger export 1 --db work.db",
+    "sightline ledger export refactoring --db work.db > talk.jsonl; cat talk.jsonl",
 )
+@ledger.command()
 @click.argument("session")
 @_db
 @click.option(
@@ -238,13 +215,11 @@ def write_session(lines: Iterable[bytes], target: Path) -> int:
         raise InvalidInput(f"{target}: {error.strerror}") from error
 
 
-@ledger.command(
-    name="import",
-    epilog=_examples(
-        "sightline ledger import talk.jsonl --db other.db",
-        "sightline ledger export 1 --db work.db | sightline ledger import --db other.db",
-    ),
+@examples(
+    "sightline ledger import talk.jsonl --db other.db",
+    "sightline ledger export 1 --db work.db | sightline ledger import --db other.db",
 )
+@ledger.command(name="import")
 @click.argument("source", type=click.File("rb"), default="-")
 @_db
 @click.option("--name", default="", help="The name of the new session.")
@@ -255,11 +230,8 @@ def import_(source: Any, db: Path | None, name: str) -> None:
     say(str(session.id))
 
 
-@ledger.command(
-    epilog=_examples(
-        "sightline ledger backup copy.db --db work.db",
-    )
-)
+@examples("sightline ledger backup copy.db --db work.db")
+@ledger.command()
 @click.argument("target", type=click.Path(path_type=Path))
 @_db
 def backup(target: Path, db: Path | None) -> None:
@@ -269,11 +241,8 @@ def backup(target: Path, db: Path | None) -> None:
     say(str(path))
 
 
-@ledger.command(
-    epilog=_examples(
-        "sightline ledger copy work.db copy.db",
-    )
-)
+@examples("sightline ledger copy work.db copy.db")
+@ledger.command()
 @click.argument("source", type=click.Path(path_type=Path))
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option(
@@ -297,13 +266,8 @@ def copy(source: Path, target: Path, attachments: str | None) -> None:
     say(f"{copied.name}: {report.copied} copied, {report.there} there already")
 
 
-@ledger.group(
-    invoke_without_command=True,
-    epilog=_examples(
-        "sightline ledger sessions --db work.db",
-        "sightline ledger sessions --db work.db --json",
-    ),
-)
+@examples("sightline ledger sessions --db work.db", "sightline ledger sessions --db work.db --json")
+@ledger.group(invoke_without_command=True)
 @_db
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each session.")
 @click.option(
@@ -363,11 +327,8 @@ def shortened(directory: str) -> str:
     return f"~{directory[len(home) :]}" if f"{directory}/".startswith(f"{home}/") else directory
 
 
-@sessions.command(
-    epilog=_examples(
-        "sightline ledger sessions --db work.db rename 1 'parser rewrite'",
-    )
-)
+@examples("sightline ledger sessions --db work.db rename 1 'parser rewrite'")
+@sessions.command()
 @click.argument("session")
 @click.argument("name")
 @click.pass_obj
@@ -378,11 +339,8 @@ def rename(db: Path | None, session: str, name: str) -> None:
         say(_session_line(opened.sessions.rename(found.id, name)))
 
 
-@sessions.command(
-    epilog=_examples(
-        "sightline ledger sessions --db work.db clone 1 --name 'another way'",
-    )
-)
+@examples("sightline ledger sessions --db work.db clone 1 --name 'another way'")
+@sessions.command()
 @click.argument("session")
 @click.option("--name", default="", help="The name of the clone.")
 @click.pass_obj
@@ -393,11 +351,8 @@ def clone(db: Path | None, session: str, name: str) -> None:
         say(_session_line(opened.sessions.clone(found.id, name)))
 
 
-@sessions.command(
-    epilog=_examples(
-        "sightline ledger sessions --db work.db delete 1 --yes",
-    )
-)
+@examples("sightline ledger sessions --db work.db delete 1 --yes")
+@sessions.command()
 @click.argument("session")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
@@ -417,12 +372,11 @@ def delete(db: Path | None, session: str, yes: bool) -> None:
         say(f"deleted {traces}")
 
 
-@ledger.command(
-    epilog=_examples(
-        "sightline ledger prune --db work.db --older-than 30d",
-        "sightline ledger prune --db work.db --max-size 500MB --yes",
-    )
+@examples(
+    "sightline ledger prune --db work.db --older-than 30d",
+    "sightline ledger prune --db work.db --max-size 500MB --yes",
 )
+@ledger.command()
 @_db
 @click.option("--older-than", metavar="AGE", help="Sessions not used for so long: 30d, 12h, 8w.")
 @click.option("--max-size", metavar="SIZE", help="The oldest, until the rest takes at most 500MB.")

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from sightline.config import Settings
 
-__all__ = ["DB_HELP", "attachments_url", "configured_path", "ledger_path"]
 
 DB_HELP: Final = (
     "The ledger file. Default: $SIGHTLINE_LEDGER, else ledger.path of your settings, "

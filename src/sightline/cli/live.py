@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from sightline.cli.clean import clean_line
+from sightline.cli.examples import examples
 from sightline.cli.io import read_object, read_window
 from sightline.cli.out import say, tell, write_json, write_json_lines, write_text
 from sightline.slop.discovery.descriptor import Descriptor
@@ -20,8 +21,6 @@ from sightline.slop.hub.questions import QuestionRelay
 from sightline.slop.protocol.codec import encode
 from sightline.slop.protocol.messages import Filter
 from sightline.slop.protocol.text import format_blocks
-
-__all__ = ["address_argument", "connected", "token_option", "view_options", "wanted_filter"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _T = TypeVar("_T")
@@ -78,13 +77,8 @@ def connected(
     return asyncio.run(run())
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  sightline apps
-  sightline apps --json
-"""
-)
+@examples("sightline apps", "sightline apps --json")
+@click.command()
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per app and line.")
 @click.option("--all", "show_ignored", is_flag=True, help="Also say what was found and ignored.")
 def apps(*, as_json: bool, show_ignored: bool) -> None:
@@ -114,15 +108,13 @@ def _fields(descriptor: Descriptor) -> dict[str, Any]:
     return {**fields, "address": descriptor.address}
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  sightline query demo
-  sightline query demo /inbox --depth 1
-  sightline query unix:demo.sock /inbox --window 0,2 | sightline tree format
-  sightline query demo --text
-"""
+@examples(
+    "sightline query demo",
+    "sightline query demo /inbox --depth 1",
+    "sightline query unix:demo.sock /inbox --window 0,2 | sightline tree format",
+    "sightline query demo --text",
 )
+@click.command()
 @address_argument
 @click.argument("path", default="/")
 @view_options
@@ -167,13 +159,11 @@ def query(
         write_json(encode(tree))
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  sightline invoke demo /inbox/msg-102 archive
-  sightline invoke unix:demo.sock / search --params '{"query": "launch"}'
-"""
+@examples(
+    "sightline invoke demo /inbox/msg-102 archive",
+    'sightline invoke unix:demo.sock / search --params \'{"query": "launch"}\'',
 )
+@click.command()
 @address_argument
 @click.argument("path")
 @click.argument("action")

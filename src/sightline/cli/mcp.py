@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
+from sightline.cli.examples import examples
 from sightline.cli.inspect import LOOPBACK, listen
 from sightline.cli.io import MAX_BYTES, read_bytes
 from sightline.cli.out import notice, write_json
@@ -25,20 +26,14 @@ if TYPE_CHECKING:
     from sightline.config import Settings
     from sightline.slop.hub.hub import Hub
 
-__all__ = ["READY_S", "WHOLE_TOKENS", "mcp", "open_hub"]
 
 TOKEN_BYTES: Final = 32
 READY_S: Final = 2.0
 WHOLE_TOKENS: Final = 1_000_000  # where the settings have no limit
 
 
-@click.group(
-    invoke_without_command=True,
-    epilog="""\b
-Examples:
-  echo '{"jsonrpc": "2.0", "id": 1, "method": "ping"}' | sightline mcp
-""",
-)
+@examples('echo \'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\' | sightline mcp')
+@click.group(invoke_without_command=True)
 @click.option("--http", "over_http", is_flag=True, help="Serve on a port of this machine.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="With --http; default: any free one."
@@ -85,12 +80,10 @@ def mcp(
     asyncio.run(_serve(loaded.settings, mode, port if over_http else None, token, deployed_names))
 
 
-@mcp.command(
-    epilog="""\b
-Examples:
-  echo '{"session_id": "s1", "hook_event_name": "UserPromptSubmit"}' | sightline mcp hook
-"""
+@examples(
+    'echo \'{"session_id": "s1", "hook_event_name": "UserPromptSubmit"}\' | sightline mcp hook'
 )
+@mcp.command()
 def hook() -> int:
     """Tell an agent's conversation what apps show, and then only what changed.
 

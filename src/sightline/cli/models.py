@@ -10,22 +10,16 @@ import click
 import msgspec
 
 from sightline.agent.models.choose import Choice, chosen, profile_of, usable
+from sightline.cli.examples import examples
 from sightline.cli.out import notice, say, write_json_lines
 from sightline.config import Settings, load
 from sightline.errors import SightlineError
 
-__all__ = ["models"]
-
 MARKS: Final = {True: "yes", False: "no"}
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  sightline models
-  sightline models --json
-"""
-)
+@examples("sightline models", "sightline models --json")
+@click.command()
 @click.option("--file", type=click.Path(path_type=Path), help="Your file, if not the usual one.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per endpoint and line.")
 def models(*, file: Path | None, as_json: bool) -> None:

@@ -26,26 +26,6 @@ import click
 from sightline.cli.clean import clean, clean_json, clean_line, harmless
 from sightline.errors import ApprovalNeeded
 
-__all__ = [
-    "Outlet",
-    "Progress",
-    "Writable",
-    "clean_logs",
-    "confirm",
-    "forget_typed",
-    "into_file",
-    "notice",
-    "prompt",
-    "say",
-    "tell",
-    "write_exactly",
-    "write_json",
-    "write_json_lines",
-    "write_page",
-    "write_screen",
-    "write_text",
-]
-
 _CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
 _GREEN: Final = "\x1b[32m"
 _RESET: Final = "\x1b[0m"

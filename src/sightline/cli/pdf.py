@@ -13,8 +13,6 @@ import threading
 import time
 from typing import Final
 
-__all__ = ["MAX_PDF", "is_pdf", "pdf_text"]
-
 MAX_PDF: Final = 32 * 1024 * 1024
 MAX_PAGES: Final = 200
 MAX_TEXT: Final = 256 * 1024

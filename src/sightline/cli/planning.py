@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from sightline.agent.host import Host
-from sightline.cli.approval import Asker, WritingAsker
+from sightline.cli.approval import Asker
 from sightline.cli.commands.lines import line_of
 from sightline.errors import SightlineError
-
-__all__ = ["answer_plan"]
 
 _QUESTION: Final = "carry out this plan? [y]es [n]o:"
 _ANSWERS: Final = {"y": "yes", "yes": "yes", "n": "no", "no": "no"}
@@ -18,21 +16,21 @@ _WRITER_ANSWERS: Final = {**_ANSWERS, "e": "edit"}
 _INSTEAD: Final = "what should be different? The model is told; Enter for nothing:"
 
 
-async def answer_plan(host: Host, asker: Asker, writer: WritingAsker | None = None) -> str | None:
+async def answer_plan(host: Host, asker: Asker, *, writes: bool = False) -> str | None:
     """Ask about the plan that waits; give what to say to the model next, None for nothing.
 
-    A `writer` can change the plan, or say behind a no what should be different.
+    Who `writes` can change the plan, or say behind a no what should be different.
     """
-    question = _QUESTION if writer is None else _WRITER_QUESTION
-    answers = _ANSWERS if writer is None else _WRITER_ANSWERS
+    question = _WRITER_QUESTION if writes else _QUESTION
+    answers = _WRITER_ANSWERS if writes else _ANSWERS
     while host.mode == "plan" and host.plan:
         match await asker.choose(question, answers):
             case "yes":
                 return _accepted(host, asker)
-            case "edit" if writer is not None:
-                if edited := await _edited(host.plan, writer):
+            case "edit" if writes:
+                if edited := await _edited(host.plan, asker):
                     return _accepted(host, asker, edited)
-            case "no" if writer is not None and (words := (await writer.enter(_INSTEAD)).strip()):
+            case "no" if writes and (words := (await asker.enter(_INSTEAD)).strip()):
                 return words
             case _:
                 asker.draw([line_of("◦ not carried out; /plan accept does it after all", "dim")])
@@ -46,9 +44,9 @@ def _accepted(host: Host, asker: Asker, changed: str = "") -> str:
     return words
 
 
-async def _edited(plan: str, writer: WritingAsker) -> str:
+async def _edited(plan: str, asker: Asker) -> str:
     try:
-        return (await writer.edit(plan) or "").strip()
+        return (await asker.edit(plan) or "").strip()
     except SightlineError as error:  # there is no editor, or it cannot be started
-        writer.draw([line_of(f"✗ {error}", "error")])
+        asker.draw([line_of(f"✗ {error}", "error")])
         return ""

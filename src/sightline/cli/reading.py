@@ -16,8 +16,6 @@ from sightline.context.messages.parts import Message, Part, Text, ToolResult
 from sightline.errors import InvalidInput, InvalidJson
 from sightline.slop.protocol.jsontext import NESTING, loads, nests_deeper, text_from_bytes
 
-__all__ = ["message_to_json", "read_json", "read_session"]
-
 PARTS: Mapping[str, type[msgspec.Struct]] = {
     kind.__struct_config__.tag: kind for kind in get_args(Part)
 }

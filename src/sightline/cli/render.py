@@ -8,6 +8,7 @@ from typing import Any, Final, get_args
 import click
 import msgspec
 
+from sightline.cli.examples import examples
 from sightline.cli.io import max_bytes_option, naming, read_as
 from sightline.cli.out import write_json
 from sightline.cli.reading import read_json
@@ -23,16 +24,15 @@ from sightline.errors import InvalidInput
 PROMPT_KEYS: Final = {"messages", "boundary", "tail", "tools", "receipt", "resolve"}
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  sightline render --dialect anthropic prompt.json
-  sightline render --dialect openai-chat --model gpt-6.1-sol --conversation c7 prompt.json
-  sightline render --dialect mistral --format full prompt.json
-  sightline render --dialect gemini --against prompt.json next.json
-  sightline slots slots.json | sightline render --dialect bedrock --tools tools.json --tail tail.txt
-"""
+@examples(
+    "sightline render --dialect anthropic prompt.json",
+    "sightline render --dialect openai-chat --model gpt-6.1-sol --conversation c7 prompt.json",
+    "sightline render --dialect mistral --format full prompt.json",
+    "sightline render --dialect gemini --against prompt.json next.json",
+    "sightline slots slots.json | "
+    "sightline render --dialect bedrock --tools tools.json --tail tail.txt",
 )
+@click.command()
 @click.argument("file", default="-")
 @click.option("--dialect", "name", required=True, help="Its endpoint: openai-chat, vllm, …")
 @click.option("--model", default="", help="A model id; by default one the endpoint is known for.")

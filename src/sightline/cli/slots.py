@@ -7,6 +7,7 @@ from typing import Any, Final
 import click
 import msgspec
 
+from sightline.cli.examples import examples
 from sightline.cli.io import max_bytes_option, read_as, source_argument
 from sightline.cli.out import write_json, write_text
 from sightline.cli.reading import message_to_json, read_json
@@ -20,13 +21,8 @@ REQUEST_KEYS: Final = {"budget", "counter", "slots", "tools"}
 SLOT_KEYS: Final = {"name", "content", "options"}
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  sightline slots request.json
-  sightline slots request.json --format table
-"""
-)
+@examples("sightline slots request.json", "sightline slots request.json --format table")
+@click.command()
 @source_argument
 @click.option(
     "--format",

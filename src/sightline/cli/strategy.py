@@ -11,6 +11,7 @@ import msgspec
 
 from sightline.agent.plugins.choose import available, load_strategy
 from sightline.agent.plugins.run import StrategyRunner
+from sightline.cli.examples import examples
 from sightline.cli.io import max_bytes_option, read_as
 from sightline.cli.out import say, write_json_lines
 from sightline.cli.reading import read_json, read_session
@@ -26,14 +27,8 @@ def strategy() -> None:
     """List strategies, or check one on a recorded session."""
 
 
-@strategy.command(
-    name="list",
-    epilog="""\b
-Examples:
-  sightline strategy list
-  sightline strategy list --json
-""",
-)
+@examples("sightline strategy list", "sightline strategy list --json")
+@strategy.command(name="list")
 @click.option("--json", "as_json", is_flag=True, help="One object per line.")
 def list_(as_json: bool) -> None:
     """List the strategies that can be named: built in, and from installed packages."""
@@ -45,13 +40,11 @@ def list_(as_json: bool) -> None:
             say(f"{name:<16} {origin}" + (f"  unusable: {problem}" if problem else ""))
 
 
-@strategy.command(
-    epilog="""\b
-Examples:
-  sightline strategy check classic --session talk.jsonl
-  sightline ledger export 1 --db work.db | sightline strategy check minimal --session -
-"""
+@examples(
+    "sightline strategy check classic --session talk.jsonl",
+    "sightline ledger export 1 --db work.db | sightline strategy check minimal --session -",
 )
+@strategy.command()
 @click.argument("file")
 @click.option(
     "--session",

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import click
 
+from sightline.cli.examples import examples
 from sightline.cli.io import STDIN, max_bytes_option, read_as
 from sightline.cli.out import tell, write_text
 from sightline.context.projection.body import FORMATS, check_format
@@ -16,15 +17,13 @@ from sightline.context.projection.world_json import read_world
 from sightline.errors import DoesNotFit
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  sightline tail world.json
-  sightline tail --at 2026-04-28T10:30:00Z --format json world.json
-  sightline demo --json | sed 's/.*/{"apps":[{"id":"desk","tree":&}]}/' | sightline tail
-  sightline tail --budget 400 world.json 2>/dev/null
-"""
+@examples(
+    "sightline tail world.json",
+    "sightline tail --at 2026-04-28T10:30:00Z --format json world.json",
+    'sightline demo --json | sed \'s/.*/{"apps":[{"id":"desk","tree":&}]}/\' | sightline tail',
+    "sightline tail --budget 400 world.json 2>/dev/null",
 )
+@click.command()
 @click.argument("source", metavar="[WORLD]", default=STDIN)
 @click.option(
     "--at", metavar="RFC3339", help="The moment to write into the blocks; now if left out."

@@ -5,19 +5,18 @@ from __future__ import annotations
 import click
 import msgspec
 
+from sightline.cli.examples import examples
 from sightline.cli.io import max_bytes_option, read_as, source_argument
 from sightline.cli.out import say, tell, write_json_lines
 from sightline.context.tokens.tokens import counter_for, default_counter
 from sightline.slop.protocol.jsontext import text_from_bytes
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  sightline tokens notes.txt
-  sightline tree format state.json | sightline tokens --model gpt-4o --json
-"""
+@examples(
+    "sightline tokens notes.txt",
+    "sightline tree format state.json | sightline tokens --model gpt-4o --json",
 )
+@click.command()
 @source_argument
 @click.option("--model", help="A model id, an encoding (o200k_base), or chars/4.")
 @click.option("--json", "as_json", is_flag=True, help="Also say which counter, and how sure it is.")

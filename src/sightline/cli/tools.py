@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
+from sightline.cli.examples import examples
 from sightline.cli.io import STDIN, max_bytes_option, read_as
 from sightline.cli.out import write_json
 from sightline.context.projection.names import NAME_LIMIT
@@ -13,14 +14,12 @@ from sightline.slop.protocol.codec import decode
 from sightline.slop.protocol.world import AppState, World
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  sightline tools
-  sightline tools --style dynamic state.json
-  sightline demo --json | sightline tools --style dynamic --app desk
-"""
+@examples(
+    "sightline tools",
+    "sightline tools --style dynamic state.json",
+    "sightline demo --json | sightline tools --style dynamic --app desk",
 )
+@click.command()
 @click.argument("source", metavar="[TREE]", default=STDIN)
 @click.option(
     "--style", type=click.Choice(["fixed", "dynamic"]), default="fixed", show_default=True,

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from sightline.cli.out import notice
 
-__all__ = ["send_traces"]
-
 # OpenTelemetry, OTLP exporter configuration: where a collector is, for all or for one kind.
 _EVERYTHING: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _SPANS: Final = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
+from sightline.cli.examples import examples
 from sightline.cli.io import (
     STDIN,
     max_bytes_option,
@@ -34,14 +35,8 @@ def tree() -> None:
     """
 
 
-@tree.command(
-    "format",
-    epilog="""\b
-Examples:
-  sightline tree format state.json
-  sightline demo --json | sightline tree format
-""",
-)
+@examples("sightline tree format state.json", "sightline demo --json | sightline tree format")
+@tree.command("format")
 @source_argument
 @max_bytes_option
 def format_(source: str, max_bytes: int) -> None:
@@ -49,13 +44,11 @@ def format_(source: str, max_bytes: int) -> None:
     write_text(format_blocks(read_as(decode, source, max_bytes)))
 
 
-@tree.command(
-    epilog="""\b
-Examples:
-  sightline tree check state.json
-  sightline demo --json | sightline tree check --max-nodes 100
-"""
+@examples(
+    "sightline tree check state.json",
+    "sightline demo --json | sightline tree check --max-nodes 100",
 )
+@tree.command()
 @source_argument
 @click.option("--max-levels", type=click.IntRange(min=1), default=WIRE.levels, show_default=True)
 @click.option("--max-nodes", type=click.IntRange(min=1), default=WIRE.nodes, show_default=True)
@@ -78,14 +71,12 @@ def check(ctx: click.Context, source: str, max_levels: int, max_nodes: int, max_
     write_json(msgspec.json.encode({"valid": True, "nodes": sum(1 for _ in root.walk())}))
 
 
-@tree.command(
-    epilog="""\b
-Examples:
-  sightline tree project --depth 1 state.json
-  sightline tree project --path /inbox --window 0,2 state.json
-  sightline demo --json | sightline tree project --min-salience 0.8 | sightline tree format
-"""
+@examples(
+    "sightline tree project --depth 1 state.json",
+    "sightline tree project --path /inbox --window 0,2 state.json",
+    "sightline demo --json | sightline tree project --min-salience 0.8 | sightline tree format",
 )
+@tree.command()
 @source_argument
 @click.option("--path", default="/", show_default=True, help="The node to start from.")
 @click.option("--depth", type=int, default=-1, help="Levels below it to resolve; -1 is all.")
@@ -123,13 +114,11 @@ def project(
     write_json(encode(project_tree(root.at(path), view)))
 
 
-@tree.command(
-    epilog="""\b
-Examples:
-  sightline tree diff old.json new.json
-  sightline demo --json | sightline tree diff old.json -
-"""
+@examples(
+    "sightline tree diff old.json new.json",
+    "sightline demo --json | sightline tree diff old.json -",
 )
+@tree.command()
 @click.argument("old")
 @click.argument("new")
 @max_bytes_option
@@ -141,13 +130,11 @@ def diff(old: str, new: str, max_bytes: int) -> None:
     write_json(encode_ops(diff_trees(before, after)))
 
 
-@tree.command(
-    epilog="""\b
-Examples:
-  sightline tree patch old.json ops.json
-  sightline tree diff old.json new.json | sightline tree patch old.json -
-"""
+@examples(
+    "sightline tree patch old.json ops.json",
+    "sightline tree diff old.json new.json | sightline tree patch old.json -",
 )
+@tree.command()
 @click.argument("source", metavar="TREE")
 @click.argument("ops")
 @max_bytes_option

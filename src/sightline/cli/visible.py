@@ -14,8 +14,6 @@ from sightline._lazy import lazy_pattern
 from sightline.cli.clean import clean_line
 from sightline.cli.commands.lines import cells
 
-__all__ = ["BAR", "BREAK", "pieces_of", "visible"]
-
 BAR: Final = "    │ "
 BREAK: Final = "⏎"
 # What `clean` lets stand because words and emoji need it, and a command does not: blanks that

@@ -13,6 +13,7 @@ import click
 import msgspec
 from msgspec import Raw
 
+from sightline.cli.examples import examples
 from sightline.cli.live import address_argument, token_option, view_options, wanted_filter
 from sightline.cli.out import tell, write_json_lines, write_screen, write_text
 from sightline.slop.hub.address import dial_address
@@ -28,13 +29,11 @@ from sightline.slop.protocol.tree import Node
 FIRST_S: Final = 30.0
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  sightline watch demo --count 1
-  sightline watch unix:demo.sock /inbox --depth 1 --json --count 2
-"""
+@examples(
+    "sightline watch demo --count 1",
+    "sightline watch unix:demo.sock /inbox --depth 1 --json --count 2",
 )
+@click.command()
 @address_argument
 @click.argument("path", default="/")
 @view_options

@@ -19,11 +19,10 @@ import msgspec
 
 from sightline.config.settings import EndpointSettings, HookSettings, PolicyRule, Settings
 from sightline.context.dialects.endpoints import ENDPOINTS
-from sightline.context.dialects.profiles import Layer, profile_for
+from sightline.context.dialects.profile import Layer
+from sightline.context.dialects.profiles import profile_for
 from sightline.context.slots.settings import in_words
 from sightline.errors import InvalidInput
-
-__all__ = ["LEAVES", "TABLES", "Key", "leaves", "parse_key", "read_value", "spell"]
 
 Key: TypeAlias = tuple[str, ...]
 

@@ -27,8 +27,6 @@ from sightline.context.slots.strategies import BUILT_IN
 from sightline.errors import InvalidInput
 from sightline.slop.transports.owned import open_regular
 
-__all__ = ["ENVIRONMENT", "PROJECT_FILE", "Loaded", "load", "user_file"]
-
 PROJECT_FILE: Final = Path(".sightline.toml")
 MAX_BYTES: Final = 256 * 1024
 # The parser's time grows with the square of a key's length; what a directory may say is short.

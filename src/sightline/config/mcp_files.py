@@ -23,8 +23,6 @@ from sightline.errors import InvalidInput, NotFound
 from sightline.slop.hub.mcp import McpTarget, checked_url
 from sightline.slop.transports.owned import open_regular
 
-__all__ = ["MCP_FILE", "McpEntry", "desktop_file", "project_file", "read_mcp_file"]
-
 MCP_FILE: Final = ".mcp.json"
 FILE_BYTES: Final = 256 * 1024
 SERVERS: Final = 100

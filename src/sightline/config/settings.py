@@ -13,26 +13,6 @@ from msgspec import Meta
 
 from sightline._keywords import NamesKeywords
 
-__all__ = [
-    "AppSettings",
-    "BridgeSettings",
-    "CacheSettings",
-    "ChatSettings",
-    "DelegateSettings",
-    "EndpointSettings",
-    "HookSettings",
-    "LedgerSettings",
-    "LimitSettings",
-    "PolicyRule",
-    "ReplySettings",
-    "Settings",
-    "TailSettings",
-    "ToolSettings",
-    "TruncationSettings",
-    "WindowSettings",
-    "WorkspaceSettings",
-]
-
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 Dollars: TypeAlias = Annotated[float, Meta(ge=0, le=1_000_000)]

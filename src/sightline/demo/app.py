@@ -15,8 +15,6 @@ from typing import Any, Final, Literal
 from sightline.errors import ActionError
 from sightline.slop.app.app import App
 
-__all__ = ["Desk", "demo_app"]
-
 WINDOW: Final = 4
 _OLDER: Final = 34
 

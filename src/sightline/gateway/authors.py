@@ -18,10 +18,6 @@ from typing import Final
 
 from sightline.context.dialects.drift import common_start
 
-__all__ = [
-    "author_of", "block_author", "is_spaced", "is_summary_text", "result_author",
-]  # fmt: skip
-
 HEAD_CHARS: Final = 400  # in which a text says what it is
 LINE_CHARS: Final = 600  # of a line that are looked at, and of them around its first difference
 AROUND_CHARS: Final = 200
@@ -165,18 +161,14 @@ def _unreminded(text: str) -> str:
     return "".join([*kept, text[at:].strip()])
 
 
-def _tokens(pattern: re.Pattern[str], old: str, new: str) -> bool:
-    """Whether two lines differ only in what a pattern finds."""
+def _differ_in(pattern: re.Pattern[str], old: str, new: str, mark: str = "") -> bool:
+    """Whether two texts differ only in what a pattern finds, or in whether it is there.
+
+    With a `mark`, which stands for what is found, it must be there in both.
+    """
     if not (pattern.search(old) or pattern.search(new)):
         return False
-    return pattern.sub("\0", old) == pattern.sub("\0", new)
-
-
-def _differ_in(pattern: re.Pattern[str], old: str, new: str) -> bool:
-    """Whether two texts differ only in what a pattern finds, or in whether it is there."""
-    if not (pattern.search(old) or pattern.search(new)):
-        return False
-    return pattern.sub("", old) == pattern.sub("", new)
+    return pattern.sub(mark, old) == pattern.sub(mark, new)
 
 
 def _is_date(old: str, new: str) -> bool:
@@ -210,13 +202,13 @@ def _is_id(old: str, new: str) -> bool:
 def _is_stamp(old: str, new: str) -> bool:
     """Whether two lines of a message say nothing but a number, and what it counts."""
     are_stamps = all(_STAMP.fullmatch(line.strip()) for line in (old, new))
-    return are_stamps and _tokens(_NUMBER, old, new)
+    return are_stamps and _differ_in(_NUMBER, old, new, "\0")
 
 
 def _is_counter(old: str, new: str, *, counted: re.Pattern[str]) -> bool:
     """Whether two lines of instructions differ only in what is counted, and nobody chose."""
     lines = old, new
-    if not (old and new and _tokens(_NUMBER, old, new)) or any(map(_CHOSEN.search, lines)):
+    if not (old and new and _differ_in(_NUMBER, old, new, "\0")) or any(map(_CHOSEN.search, lines)):
         return False
     if all(map(counted.search, lines)):
         return True

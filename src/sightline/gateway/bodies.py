@@ -21,24 +21,6 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-__all__ = [
-    "APIS",
-    "CALLS",
-    "IMAGES",
-    "REASONING",
-    "RESULTS",
-    "Api",
-    "RequestBody",
-    "Section",
-    "Unit",
-    "api_of",
-    "message_units",
-    "pieces_of",
-    "read_body",
-    "read_fields",
-    "replied_units",
-]
-
 Api: TypeAlias = Literal["anthropic", "openai-responses", "openai-chat", "gemini"]
 Section: TypeAlias = Literal["tools", "system", "messages"]
 DIGEST_BYTES: Final = 16

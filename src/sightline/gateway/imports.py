@@ -38,8 +38,6 @@ from sightline.gateway.observer import (
 )
 from sightline.gateway.transcripts import Reader, Transcribed, loss_in
 
-__all__ = ["Imported", "import_transcripts"]
-
 LINE_BYTES: Final = 32 * 1024 * 1024
 BATCH: Final = 500  # requests that are kept in one transaction
 QUIET_S: Final = 600.0  # a file that nobody wrote to for so long has no reply under way

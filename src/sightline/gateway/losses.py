@@ -23,15 +23,6 @@ from sightline.gateway.authors import author_of, block_author, is_summary_text, 
 from sightline.gateway.authors import is_spaced as is_spaced_only
 from sightline.gateway.bodies import CALLS, IMAGES, REASONING, RESULTS, Api, RequestBody, Unit
 
-__all__ = [
-    "Comparison",
-    "common_units",
-    "compare",
-    "expected_tokens",
-    "is_summary",
-    "verdict",
-]
-
 SHOWN_CHARS: Final = 160
 TOLD_CHARS: Final = 400  # of a text that can stand for what was said before it
 FOLDED_UNITS: Final = 6  # that such a text stands for, at least

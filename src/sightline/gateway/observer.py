@@ -32,11 +32,6 @@ from sightline.gateway.bodies import Api, RequestBody, Unit, pieces_of, read_bod
 from sightline.gateway.losses import Comparison, verdict
 from sightline.gateway.traffic import Earlier, Traffic, session_key
 
-__all__ = [
-    "Observer", "Passed", "Passing", "about_of", "name_of", "passed_of", "profile_of",
-    "short_line", "stored_usage", "unpacked",
-]  # fmt: skip
-
 NANO: Final = 1_000_000_000
 MILLION: Final = 1_000_000
 READ_BYTES: Final = 64 * 1024 * 1024  # of one reply, or one request, that are read

@@ -18,8 +18,6 @@ import msgspec
 from sightline.gateway.bodies import RequestBody, Unit
 from sightline.gateway.losses import common_units
 
-__all__ = ["AgentWishes", "Shared", "is_state", "is_whole_state", "otherwise", "shared_by"]
-
 # How what `--tail` puts into a request begins: whole, or what changed.
 _WHOLE: Final = "Live state of the apps on this machine, told by Sightline"
 _CHANGES: Final = "Data from apps:\n<slop-"

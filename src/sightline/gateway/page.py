@@ -18,8 +18,6 @@ from sightline.context.dialects.usage import Usage
 from sightline.gateway.observer import Passed
 from sightline.gateway.report import Summary, summarise, summary_lines
 
-__all__ = ["report_page"]
-
 _POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 )

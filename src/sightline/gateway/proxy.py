@@ -31,7 +31,6 @@ from sightline.slop.transports.health import WORDS, Health
 if TYPE_CHECKING:
     from sightline.gateway.tail import LiveTail, Spliced
 
-__all__ = ["Gateway", "server_of"]
 
 # RFC 9110 §7.6.1: these are between two neighbours and go no further.
 HOP_BY_HOP: Final = frozenset(

@@ -11,8 +11,6 @@ from sightline.context.dialects.causes import CAUSES
 from sightline.context.dialects.missed import Loss
 from sightline.gateway.observer import Passed
 
-__all__ = ["Summary", "line_of", "summarise", "summary_lines"]
-
 
 class Summary(msgspec.Struct, frozen=True):
     """A session in figures; `causes` are (cause, times, tokens, dollars), the dearest first."""

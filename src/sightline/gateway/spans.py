@@ -9,8 +9,6 @@ from sightline.agent.host.spans import MAPPING
 from sightline.events import UsageReported
 from sightline.gateway.observer import Passed, Passing
 
-__all__ = ["trace_passed"]
-
 NANO: Final = 1_000_000_000
 # GenAI conventions, gen_ai.provider.name: whose API it is.
 _PROVIDERS: Final = {

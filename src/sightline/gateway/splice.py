@@ -21,8 +21,6 @@ import msgspec
 from sightline.context.dialects.profile import TailRules
 from sightline.gateway.bodies import DIGEST_BYTES, Api, RequestBody, message_units, read_fields
 
-__all__ = ["MessageList", "aside", "held_by", "last_of", "message_of", "read_messages"]
-
 _LISTS: Final[dict[Api, str]] = {
     "anthropic": "messages", "openai-responses": "input", "openai-chat": "messages",
     "gemini": "contents",

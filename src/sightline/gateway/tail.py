@@ -26,7 +26,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import blake2b
 from operator import attrgetter
-from typing import Final, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -53,7 +53,8 @@ from sightline.gateway.splice import (
 from sightline.gateway.traffic import session_key
 from sightline.slop.protocol.world import World
 
-__all__ = ["Insert", "LiveTail", "Mode", "Spliced", "TailFile", "spliced_texts"]
+if TYPE_CHECKING:
+    from sightline.agent.host.journal import Journal
 
 Mode: TypeAlias = Literal["whole", "session"]
 SESSIONS: Final = 64
@@ -94,16 +95,6 @@ class Insert(msgspec.Struct, frozen=True):
     shown: bytes = b""
 
 
-class TailFile(Protocol):
-    """Where it is kept what sessions were told."""
-
-    def keep_tail(self, session: str, sent_at: str, data: bytes) -> None:
-        """Keep what a session was told."""
-
-    def tails(self, session: str) -> list[bytes]:
-        """Read what a session was told, in order."""
-
-
 @dataclass(frozen=True, slots=True)
 class SplicePlan:
     """What is put into a request, by the message that it stands behind, and in words.
@@ -140,7 +131,7 @@ class LiveTail:
         world: Callable[[], World],
         count: Callable[[str], int],
         rules: SightRules,
-        file: TailFile | None = None,
+        file: Journal | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC).replace(microsecond=0),
     ) -> None:
         self._mode = mode

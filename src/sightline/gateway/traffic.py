@@ -19,8 +19,6 @@ from sightline.context.dialects.usage import Usage
 from sightline.gateway.bodies import RequestBody, Unit
 from sightline.gateway.losses import Comparison, common_units, compare, is_summary
 
-__all__ = ["Earlier", "Traffic", "session_key"]
-
 KEPT: Final = 64  # requests of a session that the next is compared with
 SESSIONS: Final = 64
 SAME_MESSAGES: Final = 4  # that two requests share only if they are of one conversation

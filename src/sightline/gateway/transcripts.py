@@ -25,8 +25,6 @@ from sightline.context.dialects.usage import Usage, UsageFields
 from sightline.gateway.bodies import Api, RequestBody, read_body
 from sightline.gateway.losses import compare
 
-__all__ = ["Agent", "Reader", "Transcribed", "loss_in"]
-
 Agent: TypeAlias = Literal["claude", "codex"]
 APIS: Final[dict[Agent, Api]] = {"claude": "anthropic", "codex": "openai-responses"}
 KEPT_LINES: Final = 20_000  # whose place in the conversation is remembered

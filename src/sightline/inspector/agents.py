@@ -40,11 +40,6 @@ from sightline.inspector.records import preview
 from sightline.inspector.unseen import Unseen
 from sightline.inspector.verdicts import TurnVerdict, counted_changes, tool_changes
 
-__all__ = [
-    "AgentMessage", "AgentRequest", "changed_since", "departure", "gone_since", "messages_of",
-    "new_since", "parts_of_units", "picture_of", "states_of", "status_of_passed",
-]  # fmt: skip
-
 BYTES_PER_TOKEN: Final = 4  # where no vendor counted
 EXCERPT_BYTES: Final = 400
 SHARED_BYTES: Final = 200

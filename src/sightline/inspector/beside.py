@@ -14,8 +14,6 @@ from typing import Final
 
 from sightline.errors import TimedOut, Unreachable
 
-__all__ = ["exported_beside"]
-
 CHUNK_BYTES: Final = 256 * 1024
 DEADLINE_S: Final = 600.0
 

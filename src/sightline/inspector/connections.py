@@ -20,8 +20,6 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-__all__ = ["ConnectionLimits", "server_of"]
-
 BACKLOG: Final = 64
 _INCOMPLETE: Final = frozenset({h11.IDLE, h11.SEND_BODY})
 

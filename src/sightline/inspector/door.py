@@ -20,8 +20,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["COOKIE", "HEADERS", "SAFE", "PageDoor", "PageRefusal", "policy"]
-
 COOKIE: Final = "sightline"
 SAFE: Final = frozenset({"GET", "HEAD"})
 

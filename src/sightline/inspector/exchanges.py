@@ -55,8 +55,6 @@ from sightline.inspector.verdicts import (
 )
 from sightline.inspector.wires import curl_anywhere
 
-__all__ = ["AgentRecords"]
-
 NEAR: Final = 16  # earlier requests among which the one is looked for that a request goes on from
 KEPT: Final = 32  # requests that are kept at hand as they were read
 MOST_ASKED: Final = 100  # requests that are looked at for one question

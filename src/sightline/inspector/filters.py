@@ -22,8 +22,6 @@ import msgspec
 
 from sightline.errors import InvalidInput
 
-__all__ = ["STATUSES", "FilterTerm", "TurnFilter", "parse_filter"]
-
 STATUSES: Final = (
     "answered", "running", "interrupted", "cancelled", "failed", "limit", "unanswered", "dropped",
     "undone", "removed",

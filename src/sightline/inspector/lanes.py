@@ -16,8 +16,6 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from sightline.errors import TimedOut, Unreachable
 
-__all__ = ["Lane"]
-
 MOST_WAITING: Final = 64
 
 P = ParamSpec("P")

@@ -23,8 +23,6 @@ import msgspec
 from sightline.errors import MissingExtra
 from sightline.slop.protocol.jsontext import escape_controls
 
-__all__ = ["Export", "importmap_hash", "refused_page", "served_page", "static_file", "way_in"]
-
 _STATIC: Final = files("sightline.inspector").joinpath("static")
 VENDORED: Final = {
     "preact": "vendor/preact.mjs",

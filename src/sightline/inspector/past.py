@@ -33,8 +33,6 @@ from sightline.context.slots.prompt import Prompt
 from sightline.context.tokens.estimate import Calibration
 from sightline.context.tokens.tokens import Counter
 
-__all__ = ["Past", "counter_as_then", "counter_of", "entry_of", "past_of"]
-
 _GONE: Final = "-"  # instead of a time: the ledger no longer has it
 
 

@@ -67,8 +67,6 @@ from sightline.inspector.whatif import (
 )
 from sightline.inspector.wires import again, compared, shown
 
-__all__ = ["RecordReader"]
-
 MOST_TURNS: Final = 100  # that are assembled again for one question
 _LOST_REVISION: Final = 1 << 40  # more than anybody writes: a lost ledger is news
 _REMOVED: Final = "What was said in this turn was removed; Prompt shows what was sent"

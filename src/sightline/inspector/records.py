@@ -22,8 +22,6 @@ from sightline.context.messages.parts import (
 )
 from sightline.errors import InvalidInput, NotFound
 
-__all__ = ["ANSWER_CHARS", "FOUND", "ROW_DIGITS", "Records", "parts_of", "preview"]
-
 PREVIEW_CHARS: Final = 160
 ANSWER_CHARS: Final = 600
 FOUND: Final = 100

@@ -33,8 +33,6 @@ from sightline.inspector.records import ROW_DIGITS
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 from sightline.slop.transports.health import LIVE, READY, WORDS, Health
 
-__all__ = ["Answers", "Lanes", "inspector_app"]
-
 MAX_BODY_BYTES: Final = 1024 * 1024
 MOST_EXPORTS: Final = 2
 POLL_S: Final = 0.5

@@ -16,8 +16,6 @@ from sightline.agent.host.journal import RequestLine
 from sightline.context.projection.moment import parse_moment
 from sightline.errors import InvalidInput
 
-__all__ = ["Timeline", "TimelineSpan", "duration_of", "ms_between", "timeline_of"]
-
 # A shorter gap is the program's own work: storing, judging, handing over.
 GAP_MS: Final = 50
 

@@ -22,8 +22,6 @@ from sightline.slop.protocol.text import format_blocks
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 
-__all__ = ["PAGE_LINES", "AppTree", "lay_out", "read_trees"]
-
 PAGE_LINES: Final = 100
 MOST_CHANGES: Final = 500
 MOST_FOUND: Final = 1_000

@@ -31,8 +31,6 @@ from sightline.inspector.verdicts import (
     used_by,
 )
 
-__all__ = ["FIRST_ROWS", "MOST_ROWS", "TurnRecords", "chart_of"]
-
 LOOKED_BACK: Final = 8  # requests before one, among which its cache is looked for
 FIRST_ROWS: Final = 32  # that come with a list: what can be seen of it
 MOST_ROWS: Final = 200

@@ -26,8 +26,6 @@ from sightline.context.slots.receipt import RULES, MessageLine, Receipt, SlotLin
 from sightline.inspector.trees import AppTree
 from sightline.slop.protocol.world import World
 
-__all__ = ["Unseen", "cut_messages", "cut_nodes", "cut_results", "older_turns", "silent_apps"]
-
 _NO_ROOM: Final = frozenset({"budget", "stub"})
 _STATUSES: Final = {
     "awaiting": "it has shown nothing yet",

@@ -34,23 +34,6 @@ from sightline.context.slots.prompt import Prompt
 from sightline.inspector.timeline import ms_between
 from sightline.slop.protocol.world import World
 
-__all__ = [
-    "CacheVerdict",
-    "KeptReceipt",
-    "SentFacts",
-    "TurnVerdict",
-    "cache_verdict",
-    "changed_verdict",
-    "cost_verdict",
-    "counted_changes",
-    "in_dollars",
-    "outcome_verdict",
-    "reason_of",
-    "reuse_verdict",
-    "tool_changes",
-    "used_by",
-]  # fmt: skip
-
 T = TypeVar("T")
 # Vendors cache in blocks of up to 128 tokens; two of them are no loss.
 SLACK_TOKENS: Final = 256

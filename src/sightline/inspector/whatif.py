@@ -58,18 +58,6 @@ from sightline.inspector.past import Past, counter_as_then, counter_of, entry_of
 from sightline.inspector.verdicts import in_dollars
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 
-__all__ = [
-    "Again",
-    "TurnSums",
-    "Wishes",
-    "assemble_again",
-    "read_wishes",
-    "recorded_inputs",
-    "sight_of",
-    "strategy_of",
-    "tail_tokens_of",
-]
-
 _TIERS: Final = ("recent", "degraded", "inactive")
 _OPTIONS: Final = frozenset({"max_ratio", "min_ratio", "min_tokens", "priority", "slack"})
 
@@ -125,7 +113,6 @@ class Wishes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 # Made once, at import: msgspec crashes where two threads are the first to read a type.
 _wishes: Final = msgspec.json.Decoder(Wishes)
-_sights: Final = msgspec.json.Decoder(SightRules)
 
 
 def read_wishes(body: bytes, strategies: Collection[str]) -> Wishes:

@@ -22,8 +22,6 @@ from sightline.context.dialects.drift import Drift, drift
 from sightline.context.dialects.request import Request
 from sightline.context.tokens.tokens import ESTIMATES
 
-__all__ = ["again", "compared", "curl", "curl_anywhere", "shown"]
-
 EXCERPT_BYTES: Final = 400
 SHARED_BYTES: Final = 120
 COUNTED_TEXTS: Final = 4_096

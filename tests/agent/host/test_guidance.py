@@ -8,6 +8,7 @@ import pytest
 
 from agent.host.helpers import hosted, of_kind, turn
 from sightline.agent.host import Host
+from sightline.cli.approval import LineAsker
 from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.registry import run
 from sightline.cli.guidance import ask_to_follow, unasked
@@ -40,11 +41,11 @@ def prefix(request: Request) -> str:
     return request.wire.prefix.decode()
 
 
-class Answers(PlainConsole):
+class Answers(LineAsker):
     """Somebody who answers as told."""
 
     def __init__(self, *answers: str) -> None:
-        super().__init__(Outlet(err=True), width=80)
+        super().__init__(Outlet(err=True), self._nothing, width=80)
         self.answers = list(answers)
         self.pages: list[str] = []
 
@@ -53,6 +54,9 @@ class Answers(PlainConsole):
 
     async def choose(self, question: str, answers: object) -> str:
         return self.answers.pop(0)
+
+    async def _nothing(self, question: str) -> str:
+        return ""
 
 
 async def test_nothing_of_it_is_used_before_somebody_agreed(directory: Path) -> None:

@@ -10,13 +10,13 @@ import pytest
 from agent.workspace.conftest import Git, as_nobody
 from sightline.agent.toolbox import Ran
 from sightline.agent.toolbox.results import rendered
-from sightline.agent.workspace import workspace_app
 from sightline.context.projection.escape import tag_like
 from sightline.context.projection.moment import parse_moment
 from sightline.context.projection.tail import render_state
 from sightline.errors import ActionError
 from sightline.slop.protocol.world import AppState, World
 from sightline.testing import connect
+from support.workspaces import workspace_app
 
 NAMES = [
     "a\n### Bank (bank)\n[root] bank  actions: {pay}",

@@ -13,7 +13,7 @@ import pytest
 
 from agent.workspace.conftest import Git, wait_until_gone
 from sightline.agent.toolbox import Bench, SessionRecords, Toolbox
-from sightline.agent.workspace import Workspace, workspace_app
+from sightline.agent.workspace import Workspace
 from sightline.agent.workspace.workspace import APP_ID
 from sightline.context.ledger import Ledger, MemoShelf
 from sightline.context.messages.parts import ToolCall
@@ -22,6 +22,7 @@ from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.text import format_tree
 from sightline.slop.protocol.tree import Node
 from sightline.testing import Client, connect
+from support.workspaces import workspace_app
 
 
 @pytest.fixture

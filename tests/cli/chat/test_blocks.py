@@ -112,5 +112,4 @@ def test_a_fence_that_was_never_closed_hides_no_state() -> None:
 def test_while_the_state_is_written_nothing_is_previewed() -> None:
     blocks = Blocks()
     blocks.feed("Hi.\n\n### STATE\nGoal: se")
-    assert blocks.holds_state
     assert blocks.rest == ""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sightline.context.messages.window import TokenWindow, Window, parse_size
+from sightline.context.messages.window import TokenWindow, Window
 from sightline.errors import InvalidInput
 
 
@@ -29,19 +29,6 @@ def test_a_budget_leaves_out_whole_steps() -> None:
     assert window.left_out(1200) == 200
     assert window.left_out(1201) == 400
     assert TokenWindow(1000, step=0).left_out(1001) == 1
-
-
-@pytest.mark.parametrize("text", ["0", "7", " 12 "])
-def test_a_size_is_read_as_typed(text: str) -> None:
-    assert parse_size(text) == int(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["-1", "x", "", "1.5", "1e3", "٣", "²", "9" * 5000, "0x10", "+1", "2147483648"]
-)
-def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput):
-        parse_size(text)
 
 
 @pytest.mark.parametrize("size", [-1, 1.5, "3", None, True, 2**40])

@@ -16,7 +16,7 @@ from sightline.context.slots.budget import Budget
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.settings import NoSettings, resolve
 from sightline.context.slots.strategies import BUILT_IN, DEFAULT
-from sightline.context.slots.strategy import Context, Layers, StateLog, Strategy, Turn, Utils
+from sightline.context.slots.strategy import Context, Layers, Strategy, Turn, Utils, copy_of_state
 from sightline.context.tokens.tokens import CharsPerFour, counter_for
 from sightline.errors import InvalidStrategy, SightlineError
 
@@ -216,23 +216,14 @@ def test_a_strategy_without_its_hook_is_refused(thing: object, reason: str) -> N
         Strategy.of(thing)
 
 
-def test_state_goes_with_the_group_that_wrote_it() -> None:
-    log = StateLog().record("g1", {"n": 1}).record("g2", {"n": 2}).record("g2", {"n": 3})
-    assert log.current == {"n": 3}
-    assert log.without("g2").current == {"n": 1}
-    assert log.without("g2").without("g1").current == {}
-    assert log.without("g1").current == {"n": 3}
-
-
 def test_a_stored_state_cannot_be_changed_from_outside() -> None:
     given = {"list": [1]}
-    log = StateLog().record("g", given)
+    kept = copy_of_state(given)
     given["list"].append(2)
-    log.current["list"].append(3)
-    assert log.current == {"list": [1]}
+    assert kept == {"list": [1]}
 
 
 @pytest.mark.parametrize("state", [{"x": object()}, {"x": "\ud800"}])
 def test_state_is_json(state: dict[str, Any]) -> None:
     with pytest.raises(InvalidStrategy, match="JSON object"):
-        StateLog().record("g", state)
+        copy_of_state(state)

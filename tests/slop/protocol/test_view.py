@@ -10,6 +10,7 @@ import pytest
 
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.codec import encode, from_value
+from sightline.slop.protocol.compaction import compact
 from sightline.slop.protocol.diff import diff
 from sightline.slop.protocol.patch import apply
 from sightline.slop.protocol.rewrite import RewriteMemory, RewriteStage, rewrite
@@ -20,10 +21,7 @@ from sightline.slop.protocol.view import (
     View,
     _Filter,
     _Truncate,
-    compact,
-    filter_tree,
     project,
-    truncate,
     window,
 )
 from support.share import WHOLE
@@ -145,7 +143,7 @@ def test_a_view_without_restrictions_is_the_tree_itself() -> None:
     assert project(tree, View(min_salience=0)) is tree
     assert project(tree, View(depth=100)) is tree
     assert project(tree, View(max_nodes=50)) is tree
-    assert truncate(tree, -1) is tree
+    assert project(tree, View(depth=-1)) is tree
 
 
 def test_pinned_nodes_and_what_is_below_them_are_always_there() -> None:
@@ -183,7 +181,7 @@ def test_a_stub_and_a_compacted_node_are_never_blurred() -> None:
         meta={"salience": 0.1}, children=[leaf, Node.of("other", "item")], version=3,
     )  # fmt: skip
     tree = Node.of("r", "root", children=[Node.of("a", "group", children=[full])])
-    stub = truncate(tree, 2).at("/a/x")
+    stub = project(tree, View(depth=2)).at("/a/x")
     assert shown(stub) == {
         "id": "x", "type": "group", "meta": {"salience": 0.1, "total_children": 2},
     }  # fmt: skip
@@ -192,9 +190,9 @@ def test_a_stub_and_a_compacted_node_are_never_blurred() -> None:
         "id": "x", "type": "group", "properties": {"p": 1}, "affordances": [{"action": "go"}],
         "meta": {"salience": 0.1, "summary": "2 children", "total_children": 2},
     }  # fmt: skip
-    hinted = truncate(tree, 2, available_actions=True).at("/a/x")
+    hinted = project(tree, View(depth=2, available_actions=True)).at("/a/x")
     assert hinted.meta.available_actions == ("go",)
-    assert truncate(tree, 3) is tree
+    assert project(tree, View(depth=3)) is tree
 
 
 def test_a_consumer_can_always_tell_a_compacted_node_from_a_depth_stub() -> None:
@@ -222,9 +220,13 @@ def test_a_consumer_can_always_tell_a_compacted_node_from_a_depth_stub() -> None
 def test_a_leaf_at_the_limit_stays_whole_and_depth_0_stubs_the_root() -> None:
     leaf = Node.of("leaf", "item", properties={"n": 1}, content_ref=REF)
     tree = Node.of("r", "root", properties={"p": 1}, children=[leaf])
-    assert truncate(tree, 1).at("/leaf") is leaf
-    assert shown(truncate(tree, 0)) == {"id": "r", "type": "root", "meta": {"total_children": 1}}
-    assert truncate(leaf, 0) is leaf
+    assert project(tree, View(depth=1)).at("/leaf") is leaf
+    assert shown(project(tree, View(depth=0))) == {
+        "id": "r",
+        "type": "root",
+        "meta": {"total_children": 1},
+    }
+    assert project(leaf, View(depth=0)) is leaf
 
 
 def test_the_declared_total_is_shown_not_the_inline_count() -> None:
@@ -234,7 +236,7 @@ def test_the_declared_total_is_shown_not_the_inline_count() -> None:
     }
     listing = Node.of("list", "collection", **fields)
     tree = Node.of("r", "root", children=[Node.of("g", "group", children=[listing])])
-    assert shown(truncate(tree, 2).at("/g/list"))["meta"] == {
+    assert shown(project(tree, View(depth=2)).at("/g/list"))["meta"] == {
         "total_children": 142, "window": [25, 2], "summary": "142 products",
     }  # fmt: skip
     assert compact(tree, 3).at("/g/list").meta == listing.meta
@@ -258,11 +260,11 @@ def test_the_filter_never_drops_the_root_and_drops_whole_subtrees() -> None:
     cold = Node.of("cold", "group", meta={"salience": 0.1}, children=[hot])
     plain = Node.of("plain", "group")
     tree = Node.of("r", "root", meta={"salience": 0}, children=[cold, plain])
-    assert [node.id for node in filter_tree(tree, 0.5).walk()] == ["r", "plain"]
-    assert [node.id for node in filter_tree(tree, 0.51).walk()] == ["r"]
-    kept = filter_tree(tree, 0.51, retain_ancestors=True)
+    assert [node.id for node in project(tree, View(min_salience=0.5)).walk()] == ["r", "plain"]
+    assert [node.id for node in project(tree, View(min_salience=0.51)).walk()] == ["r"]
+    kept = project(tree, View(min_salience=0.51, retain_ancestors=True))
     assert [node.id for node in kept.walk()] == ["r", "cold", "hot"]
-    assert [node.id for node in filter_tree(tree, None, frozenset({"group"})).walk()] == [
+    assert [node.id for node in project(tree, View(types=frozenset({"group"}))).walk()] == [
         "r", "cold", "plain",
     ]  # fmt: skip
 

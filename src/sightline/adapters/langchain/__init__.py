@@ -18,16 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["HubMiddleware", "LedgerSaver"]
 
-_public, __dir__ = lazily(
+__getattr__, __dir__ = lazily(
     __name__,
     {
         "sightline.adapters.langchain.middleware": "HubMiddleware",
         "sightline.adapters.langchain.saver": "LedgerSaver",
     },
+    lambda: needs("langchain"),
 )
-
-
-def __getattr__(name: str) -> object:
-    if name in __all__:
-        needs("langchain")
-    return _public(name)

@@ -27,8 +27,6 @@ from sightline.agent.toolbox import Ran
 from sightline.context.tokens.tokens import Counter
 from sightline.errors import InvalidInput
 
-__all__ = ["HubMiddleware"]
-
 _T = TypeVar("_T")
 _Answer: TypeAlias = ModelResponse[Any]
 _Call: TypeAlias = lc.ToolCallRequest

@@ -27,8 +27,6 @@ from sightline.context.ledger import Ledger, threads
 from sightline.context.messages import parts
 from sightline.errors import InvalidInput
 
-__all__ = ["LedgerSaver"]
-
 _FRAMEWORK: Final = "langchain"
 _MESSAGES: Final = "messages"
 _ROLES: Final[dict[str, parts.Role]] = {

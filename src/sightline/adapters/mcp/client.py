@@ -83,8 +83,6 @@ from sightline.slop.protocol.messages import ErrorInfo, ErrorMessage, serialize
 from sightline.slop.protocol.patience import Patience
 from sightline.slop.transports.stdio import serve_stdio
 
-__all__ = ["McpApp"]
-
 LIST_S: Final = 10.0
 PAGES: Final = 100
 ITEMS: Final = 2_000

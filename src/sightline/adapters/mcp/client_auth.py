@@ -28,8 +28,6 @@ from sightline._distribution import install
 from sightline.adapters.mcp.client_questions import PendingQuestions
 from sightline.slop.hub.mcp import checked_url
 
-__all__ = ["TokenShelf", "sign_in"]
-
 SERVICE: Final = "sightline-mcp"
 _REQUEST_BYTES: Final = 16 * 1024
 _FIRST_PORT: Final = 49_152  # RFC 6335: dynamic ports

@@ -38,11 +38,6 @@ from sightline.slop.app.validate import Validator
 from sightline.slop.protocol.ids import legal_id
 from sightline.slop.protocol.jsontext import nests_deeper
 
-__all__ = [
-    "Handler", "clipped", "content_of", "prompt_data", "prompt_nodes", "resource_nodes",
-    "result_data", "result_text", "summary_of", "template_nodes", "tool_nodes", "unique_ids",
-]  # fmt: skip
-
 Handler: TypeAlias = Callable[..., Any]
 Node: TypeAlias = dict[str, Any]
 

@@ -21,8 +21,6 @@ from sightline.slop.app.app import App
 from sightline.slop.app.validate import Validator
 from sightline.slop.hub.questions import ANSWER, QUESTION, QUESTIONS
 
-__all__ = ["Answered", "PendingQuestions"]
-
 Choice: TypeAlias = Literal["accept", "decline", "cancel"]
 Answered: TypeAlias = tuple[Choice, dict[str, Any]]
 

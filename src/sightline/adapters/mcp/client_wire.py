@@ -31,8 +31,6 @@ from sightline.slop.transports.lines import LineLink
 from sightline.slop.transports.link import LinkClosed, Peer, why
 from sightline.slop.transports.pace import Pace
 
-__all__ = ["ServerWire"]
-
 MESSAGE_BYTES: Final = 8 * 1024 * 1024
 # What a server may send over HTTP: so much at once, and from then on so much a second.
 BURST_BYTES: Final = 32 * 1024 * 1024

@@ -43,8 +43,6 @@ from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.path import join
 from sightline.slop.protocol.world import AppState, World
 
-__all__ = ["AppsServer"]
-
 INSTRUCTIONS: Final = f"""\
 Live state of the apps on this machine, and their actions. `look` shows what apps show now and \
 which actions their nodes list; `act` does one of those and says what changed; `wait` returns \

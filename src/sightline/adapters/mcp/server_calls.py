@@ -46,8 +46,6 @@ from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.scope import find_action
 from sightline.slop.protocol.world import AppState, AvailableApp, World
 
-__all__ = ["AppCalls", "ToolReply", "caller_key", "joined"]
-
 _FOUND_NODES: Final = 50
 _QUESTIONS: Final = 256
 _QUESTION_CHARS: Final = 16_000

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from sightline.adapters.mcp.server import AppsServer
 
-__all__ = ["PATH", "guarded_app"]
 
 PATH = "/mcp"
 

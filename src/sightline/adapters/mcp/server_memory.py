@@ -30,10 +30,6 @@ from sightline.slop.protocol.path import format_path, parse_path
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 
-__all__ = [
-    "Caller", "Callers", "Difference", "Seen", "Versions", "changes_below", "difference", "node_at",
-]  # fmt: skip
-
 _STATES: Final = 64
 _APPS: Final = 512
 _CALLERS: Final = 256

@@ -30,8 +30,6 @@ from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import World
 
-__all__ = ["TICK_S", "Updates", "read_uri", "write_uri"]
-
 TICK_S: Final = 0.25
 GLANCE_S: Final = 0.01
 SCHEME: Final = "slop://"

@@ -19,8 +19,6 @@ from sightline.events import AppChanged, HostEvent, Noticed
 from sightline.slop.discovery.directory import Discovery
 from sightline.slop.hub.hub import Hub
 
-__all__ = ["end_task", "first_sight", "hub_of", "reach_configured", "tell_bridge", "tell_changes"]
-
 FIRST_SIGHT_S: Final = 2.0
 _BRIDGE_S: Final = 5.0
 

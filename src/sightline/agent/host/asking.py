@@ -25,8 +25,6 @@ from sightline.context.slots.slots import Slots
 from sightline.context.tokens.tokens import Counter
 from sightline.errors import ModelFailed, SightlineError
 
-__all__ = ["SideModel"]
-
 
 class SideModel:
     """The model, for questions beside the conversation: a strategy's, or for a new state."""

@@ -26,9 +26,9 @@ from sightline.agent.host.sight import FRAME_TOKENS, Sight, SightRules, look
 from sightline.agent.plugins.run import StrategyRunner
 from sightline.context.dialects import encode
 from sightline.context.dialects.drift import Drift, Wire, drift
-from sightline.context.dialects.observations import GROWING
+from sightline.context.dialects.observations import GROWING, SentTail
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Options, Request, SentTail, no_tools
+from sightline.context.dialects.request import Options, Request, no_tools
 from sightline.context.dialects.usage import Usage
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.isolate import isolate
@@ -56,7 +56,6 @@ from sightline.slop.protocol.world import World
 if TYPE_CHECKING:
     from fractions import Fraction
 
-__all__ = ["Composed", "Conversation", "Inputs", "compose"]
 
 SMALL_WINDOW: Final = 16_384  # models with less get the shorter standing texts
 REMINDER_CHARS: Final = 300

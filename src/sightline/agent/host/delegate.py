@@ -34,7 +34,6 @@ from sightline.events import (
 if TYPE_CHECKING:
     from sightline.agent.host.host import Host
 
-__all__ = ["Delegates"]
 
 _TITLE_CHARS: Final = 80
 _BRIEF: Final = (

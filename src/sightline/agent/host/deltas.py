@@ -24,8 +24,6 @@ from sightline.slop.protocol.patch import apply, decode_ops, encode_ops
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, AvailableApp, World
 
-__all__ = ["Messages", "apply_messages", "apply_world", "message_delta", "world_delta"]
-
 Messages: TypeAlias = Sequence[Message]
 
 # After so many messages that stood nowhere before, the rest is new, too.

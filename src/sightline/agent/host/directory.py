@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from sightline.agent.workspace.checkpoints import Checkpoints, Restoration
     from sightline.agent.workspace.workspace import Workspace
 
-__all__ = ["HostDirectory"]
 
 # Waiting for a command and stopping it are the model's as starting it was: nobody is asked again.
 _READS: Final = ("read", "search", "read_content", "wait", "stop")

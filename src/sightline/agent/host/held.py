@@ -25,8 +25,6 @@ from sightline.context.dialects.usage import Usage
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import SightlineError
 
-__all__ = ["HeldPrefix", "UseNamed"]
-
 UseNamed: TypeAlias = Literal["auto", "always", "off"]
 TTL_S: Final = 600
 LATE_S: Final = TTL_S / 2  # then it is kept longer, or no longer used

@@ -34,8 +34,6 @@ from sightline.config import HookSettings
 from sightline.errors import HookRefused
 from sightline.events import HostEvent, Noticed, TurnEnded
 
-__all__ = ["HookAnswer", "TurnHooks", "answer_of", "noted", "stricter"]
-
 HookVerdict: TypeAlias = Literal["go", "ask", "refuse"]
 
 CONTEXT_CHARS: Final = 10_000

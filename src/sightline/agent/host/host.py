@@ -73,8 +73,6 @@ from sightline.slop.protocol.world import World
 if TYPE_CHECKING:
     from sightline.agent.workspace.checkpoints import Restoration
 
-__all__ = ["Host"]
-
 
 class Host:
     """One session, one model, any number of apps. Made by `Host.open`."""

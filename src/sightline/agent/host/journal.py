@@ -43,15 +43,6 @@ from sightline.context.slots.receipt import Receipt
 from sightline.errors import InvalidInput, NotFound
 from sightline.slop.protocol.world import World
 
-__all__ = [
-    "Ended",
-    "Journal",
-    "Recorded",
-    "RequestLine",
-    "Retention",
-    "Sent",
-]
-
 CHAIN: Final = 64  # requests that are written as differences before one is written whole
 _MIB: Final = 1024 * 1024
 _UNUSED_PIECES: Final = (
@@ -525,7 +516,6 @@ _NOTHING: Final = Prompt((), 0, _NO_RECEIPT)
 # Made once, at import: msgspec crashes where two threads are the first to read a type.
 _profiles: Final = msgspec.json.Decoder(Profile)
 _options: Final = msgspec.json.Decoder(Options)
-_endings: Final = msgspec.json.Decoder(Ended)
 _LINE: Final = ", ".join(RequestLine.__struct_fields__)
 
 

@@ -29,19 +29,6 @@ from sightline.slop.protocol.world import AppState, World
 if TYPE_CHECKING:
     from sightline.agent.workspace.changes import Plan
 
-__all__ = [
-    "Case",
-    "Lapsed",
-    "Shown",
-    "case_of",
-    "changes_since",
-    "check_params",
-    "differences",
-    "offered_rules",
-    "revision_note",
-    "shown_by",
-    "with_network",
-]
 
 # Tools of the host that write, each to the model's own notes.
 _NOTES: Final = frozenset({"manage_scratchpad", "save_memo"})

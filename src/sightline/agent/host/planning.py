@@ -12,8 +12,6 @@ from typing import Final
 
 from sightline.context.messages.state import unfenced
 
-__all__ = ["PLANNING", "accepted", "plan_of"]
-
 PLANNING: Final = """\
 ## Plan mode
 

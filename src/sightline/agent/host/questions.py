@@ -17,8 +17,6 @@ from sightline.slop.app.validate import Validator
 from sightline.slop.hub.hub import Hub
 from sightline.slop.hub.questions import ANSWER, QUESTIONS, UserAnswer, UserQuestion
 
-__all__ = ["UserQuestions"]
-
 _GONE: Final = "the server waits no longer"
 _REASON: Final = "the server asks you; the model cannot answer for you"
 

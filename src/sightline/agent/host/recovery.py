@@ -13,14 +13,13 @@ from typing import Final
 
 import msgspec
 
+from sightline.agent.turn.progress import ReplyProgress
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.work import OpenWork
 from sightline.context.messages.entries import Draft, Entry
 from sightline.context.messages.gate import guarded
-from sightline.context.messages.parts import Message, Part, Reasoning, Text, ToolCall, ToolResult
+from sightline.context.messages.parts import Message, ToolCall, ToolResult
 from sightline.context.messages.window import Window
-
-__all__ = ["Recovered", "open_calls", "recover"]
 
 WORDS: Final = {
     "asked": "error: not run (the program ended while it waited for approval)",
@@ -64,7 +63,8 @@ def recover(
         strategy = next(e.parsing_strategy for e in reversed(entries) if e.message.tool_calls)
         ledger.append(session_id, [weigh(message) for message in results], strategy=strategy)
         return Recovered(calls=len(calls))
-    partial = guarded(_partial(work), broken_off=True)
+    reply = ReplyProgress(text=work.text, reasoning=work.reasoning)
+    partial = guarded(reply.message(), broken_off=True)
     last = entries[-1]
     if not partial.parts or work.group_id != last.group_id or work.after_seq != last.seq:
         return Recovered()
@@ -87,12 +87,3 @@ def open_calls(entries: Sequence[Entry]) -> list[ToolCall]:
 
 def _result_text(call: ToolCall, work: OpenWork) -> str:
     return WORDS[work.calls.get(call.id, "")]
-
-
-def _partial(work: OpenWork) -> Message:
-    parts: list[Part] = []
-    if work.reasoning:
-        parts.append(Reasoning(work.reasoning))
-    if work.text:
-        parts.append(Text(work.text))
-    return Message("assistant", tuple(parts))

@@ -71,8 +71,6 @@ from sightline.events import HostEvent
 from sightline.slop.protocol.tree import Affordance
 from sightline.slop.protocol.world import World
 
-__all__ = ["TurnRun"]
-
 NOTE_EVERY_S: Final = 0.2  # how much of a reply a killed program may lose
 HALT_S: Final = 8.0  # what ends a command gives it a moment, and then ends what is left
 _AGAIN_S: Final = 0.05

@@ -17,11 +17,10 @@ from sightline.agent.host.compose import Composed, Conversation, Steps
 from sightline.agent.policy import Answer
 from sightline.agent.toolbox import Toolbox
 from sightline.context.dialects.drift import Wire
-from sightline.context.dialects.request import SentTail, Thinking
+from sightline.context.dialects.observations import SentTail
+from sightline.context.dialects.request import Thinking
 from sightline.context.ledger import Session
 from sightline.slop.protocol.world import World
-
-__all__ = ["Current", "OpenSession", "OpenTurn", "ReplyPace"]
 
 
 class OpenSession(msgspec.Struct, frozen=True):

@@ -30,8 +30,6 @@ from sightline.slop.protocol.jsontext import read, text_of
 from sightline.slop.protocol.tree import TEXT_FIELDS, Extra, Node
 from sightline.slop.protocol.world import AppState, World
 
-__all__ = ["SafeWorlds", "Sight", "SightRules", "look"]
-
 LONGEST_TEXT: Final = 2_000
 FRAME_TOKENS: Final = 16  # what a message weighs beside its text, at most
 CATALOGUE_PART: Final = 4  # apps that are not connected have one part in this many, at most

@@ -25,8 +25,6 @@ from sightline.context.messages.gate import shown_text
 from sightline.events import HostEvent
 from sightline.telemetry import Attributes
 
-__all__ = ["MAPPING", "TurnSpans"]
-
 AGENT: Final = "sightline"
 CONTENT_VARIABLE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 # GenAI conventions: the attribute, and the field of the event that it is. `sightline.…` are ours.

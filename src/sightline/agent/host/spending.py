@@ -22,8 +22,6 @@ from sightline.context.ledger.usage import Charge
 from sightline.errors import OverBudget
 from sightline.events import Scope, SpendingAsked
 
-__all__ = ["DelegateSpending", "Spending", "is_priced", "prompt_price"]
-
 _NANO: Final = 1_000_000_000
 _SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 

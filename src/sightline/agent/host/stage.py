@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from sightline.agent.workspace.changes import Plan
     from sightline.agent.workspace.workspace import Workspace
 
-__all__ = ["HostStage", "LedgerMemory", "counter_of", "tiers_of"]
 
 KEPT_SHARE: Final = 0.25  # of a small input that the earlier tails of a turn may have at most
 NEWS: Final = 0.05  # a correction smaller than this is not worth counting everything again

@@ -20,8 +20,6 @@ from typing import Final
 from sightline.agent.host.journal import RequestLine
 from sightline.context.ledger.owner import Hold
 
-__all__ = ["by_group", "status_of"]
-
 # By the outcome of a last request; every other outcome is the code of an error.
 _WITHOUT_AN_END: Final = {
     "": "interrupted",

@@ -8,8 +8,6 @@ from sightline.agent.models.base import Model
 from sightline.context.dialects.events import Event
 from sightline.context.dialects.request import Request
 
-__all__ = ["stream_of"]
-
 
 async def stream_of(model: Model, request: Request) -> AsyncGenerator[Event, None]:
     """Stream a reply; closing this closes the model's own stream."""

@@ -13,8 +13,6 @@ from typing import Final
 
 from sightline.events import HostEvent, Noticed
 
-__all__ = ["Line", "Watching"]
-
 MAX_EVENTS: Final = 10_000
 MAX_EARLY: Final = 100
 

@@ -14,8 +14,6 @@ import msgspec
 from sightline.context.ledger.sqlite.rows import fetch
 from sightline.errors import LedgerUnavailable
 
-__all__ = ["open_journal", "translated"]
-
 APPLICATION_ID: Final = int.from_bytes(b"SLGW", "big")
 FORMAT: Final = 2
 

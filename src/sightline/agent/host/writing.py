@@ -37,8 +37,6 @@ from sightline.context.tokens.tokens import Counter
 from sightline.errors import InvalidInput, LedgerUnavailable, NotStorable
 from sightline.slop.protocol.world import World
 
-__all__ = ["Scribe"]
-
 T = TypeVar("T")
 _DEAREST: Final = 1e6  # dollars for one request; by whatever prices, more is no cost
 ERROR_CHARS: Final = 2_000

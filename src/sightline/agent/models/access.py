@@ -12,8 +12,6 @@ from sightline.agent.models.keys import Key
 from sightline.config.settings import ReplySettings
 from sightline.context.dialects.profile import Profile
 
-__all__ = ["CONNECT_S", "Access", "address", "location_of", "public_url"]
-
 CONNECT_S: Final = 10.0
 LIMITS: Final = ReplySettings()
 VERSIONED: Final = re.compile(r"^.*?/v\d+(?=/)")

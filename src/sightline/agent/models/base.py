@@ -15,8 +15,6 @@ from sightline.context.dialects.events import Event
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Request
 
-__all__ = ["Model", "PrefixHolder", "address_of"]
-
 
 class Model(Protocol):
     """One model at one endpoint, ready to take requests."""

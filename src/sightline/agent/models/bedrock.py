@@ -26,8 +26,6 @@ from sightline.agent.models.connected import Response, VendorRefusal
 from sightline.agent.models.threads import Emit, from_thread
 from sightline.context.dialects.request import Request
 
-__all__ = ["Bedrock"]
-
 OPERATION: Final = "bedrock-runtime.ConverseStream"
 CHUNK: Final = 64 * 1024
 # What it says when there is nothing to sign with.

@@ -32,30 +32,17 @@ from sightline.agent.models.keys import SERVICE, Key, find_key
 from sightline.agent.models.local import weights_of, why_not
 from sightline.agent.models.vendors import VENDORS, Api, Vendor
 from sightline.config import EndpointSettings, Settings
-from sightline.context.dialects.profiles import Layer, Profile, profile_for
+from sightline.context.dialects.profile import Layer, Profile
+from sightline.context.dialects.profiles import profile_for
 from sightline.errors import InvalidInput, MissingExtra, Unauthorized, Unreachable
-
-__all__ = [
-    "Choice",
-    "Reach",
-    "chosen",
-    "default_reference",
-    "examine",
-    "label_of",
-    "open_model",
-    "open_with_key",
-    "profile_of",
-    "reach_of",
-    "usable",
-]
 
 # API → what makes a connection to it, imported when the first request is sent.
 CONNECTIONS: Final = {
-    "openai": "sightline.agent.models.openai:OpenAI",
-    "anthropic": "sightline.agent.models.anthropic:Anthropic",
-    "gemini": "sightline.agent.models.gemini:Gemini",
+    "openai": "sightline.agent.models.posting:OpenAI",
+    "anthropic": "sightline.agent.models.posting:Anthropic",
+    "gemini": "sightline.agent.models.posting:Gemini",
     "bedrock": "sightline.agent.models.bedrock:Bedrock",
-    "ollama": "sightline.agent.models.ollama:Ollama",
+    "ollama": "sightline.agent.models.posting:Ollama",
     "local": "sightline.agent.models.local:Local",
 }
 ALIASES: Final = {"openai": "openai-responses", "google": "gemini", "aws": "bedrock"}

@@ -25,16 +25,6 @@ from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Request
 from sightline.errors import InvalidInput, SightlineError, TimedOut, TooLarge, Unreachable
 
-__all__ = [
-    "ConnectedModel",
-    "Response",
-    "VendorConnection",
-    "VendorRefusal",
-    "decoded",
-    "refusal_of",
-]
-
-
 _T = TypeVar("_T")
 
 

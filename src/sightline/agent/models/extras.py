@@ -5,8 +5,6 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Final, NamedTuple
 
-__all__ = ["EXTRAS", "OptionalPackage", "is_installed"]
-
 
 class OptionalPackage(NamedTuple):
     """The modules that an extra brings, and what is missing without one of them."""

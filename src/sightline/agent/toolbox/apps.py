@@ -35,8 +35,6 @@ from sightline.slop.protocol.scope import nearest_context
 from sightline.slop.protocol.tree import Affordance, ContentRef, Node
 from sightline.slop.protocol.world import AppState, AvailableApp, World
 
-__all__ = ["LOOK_TOOLS", "MayRead", "invoke", "normal_path", "run_look"]
-
 LOOK_TOOLS: Final = (QUERY, FOCUS, UNFOCUS)
 MayRead: TypeAlias = Callable[[ToolTarget, Affordance], bool]
 CONTENT: Final = ContentAccess(max_bytes=256 * 1024)

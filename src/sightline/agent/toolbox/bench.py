@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from sightline.context.ledger import Ledger, MemoShelf
     from sightline.context.messages.parts import ToolCall
 
-__all__ = ["MOST", "Attention", "Bench", "SessionRecords"]
 
 MOST: Final = 16
 INVOKE_S: Final = 30.0

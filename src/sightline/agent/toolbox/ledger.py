@@ -13,17 +13,11 @@ from sightline.agent.toolbox.bench import SessionRecords
 from sightline.agent.toolbox.results import Ran
 from sightline.context.messages.gate import guarded_text
 from sightline.context.messages.memos import Memo
-from sightline.context.projection.tools import Tool
+from sightline.context.projection.tools import Tool, object_schema
 from sightline.errors import InvalidInput
-
-__all__ = ["LEDGER_TOOLS", "run_ledger"]
 
 SHELVES: Final = ("project", "user")
 _FOUND: Final = 10
-
-
-def _schema(*required: str, **properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required)}
 
 
 def _text(about: str) -> dict[str, Any]:
@@ -38,19 +32,19 @@ LEDGER_TOOLS: Final = (
         "query_db",
         "Look something up in the history of this conversation with one SQL SELECT. Use ORDER BY "
         "id DESC for the newest first. Long answers end with the query that continues them.",
-        _schema("sql", sql=_text("One SELECT statement; it can only read")),
+        object_schema("sql", sql=_text("One SELECT statement; it can only read")),
     ),
     Tool(
         "describe_db",
         "List the tables and columns that query_db can read, with an example.",
-        _schema(),
+        object_schema(),
     ),
     # std::slop, context management §4: the scratchpad.
     Tool(
         "manage_scratchpad",
         "Read or change your scratchpad: plans and notes of this session, shown with every "
         "request.",
-        _schema(
+        object_schema(
             "action",
             action={
                 "type": "string",
@@ -68,7 +62,7 @@ LEDGER_TOOLS: Final = (
         "save_memo",
         "Keep something for later sessions that cannot be read in the code or an app: the reason "
         "for a decision, a trap, an agreement.",
-        _schema(
+        object_schema(
             "content",
             "tags",
             content=_text("What to know, in a few sentences that stand on their own"),
@@ -83,7 +77,7 @@ LEDGER_TOOLS: Final = (
     Tool(
         "retrieve_memos",
         "Find memos of earlier sessions, by tags or by words.",
-        _schema(
+        object_schema(
             tags={**_TAGS, "description": "Tags, or hyphenated parts of them"},
             words=_text("Words of its tags or content"),
         ),

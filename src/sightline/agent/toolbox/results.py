@@ -18,8 +18,6 @@ from sightline.context.messages.gate import shown_json, shown_text
 from sightline.context.messages.graphemes import cut_at_or_before
 from sightline.context.projection.escape import escape_text
 
-__all__ = ["RESULT_CHARS", "Ran", "rendered", "safe_json"]
-
 RESULT_CHARS: Final = 200_000
 # Control characters and halves of characters: no terminal obeys them, and a ledger takes the text.
 _UNSHOWN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")

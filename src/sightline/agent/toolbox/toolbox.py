@@ -36,8 +36,6 @@ from sightline.context.projection.tools import (
 from sightline.errors import ActionError, InvalidInput, LedgerDamaged, SightlineError
 from sightline.slop.app.validate import Validator
 
-__all__ = ["ALL_TOOLS", "DELEGATE", "Style", "Toolbox", "definitions_of", "with_params"]
-
 Style: TypeAlias = Literal["fixed", "dynamic"]
 
 ALL_TOOLS: Final = (*FIXED_TOOLS, *LEDGER_TOOLS)

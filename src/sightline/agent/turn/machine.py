@@ -103,8 +103,6 @@ from sightline.context.messages.state import strip_state
 from sightline.errors import OverBudget
 from sightline.events import Outcome
 
-__all__ = ["TurnLimits", "TurnMachine"]
-
 Phase: TypeAlias = Literal[
     "idle", "building", "paused", "streaming", "waiting", "folding", "calling", "over"
 ]  # fmt: skip

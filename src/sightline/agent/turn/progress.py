@@ -10,8 +10,6 @@ import msgspec
 from sightline.context.dialects.usage import CacheMiss, Usage
 from sightline.context.messages.parts import Message, Part, Reasoning, Text, ToolCall, ToolResult
 
-__all__ = ["ReplyProgress", "Round"]
-
 
 class ReplyProgress(msgspec.Struct):
     """What has arrived of a model's reply so far."""

@@ -19,43 +19,6 @@ from sightline.context.dialects.usage import CacheMiss, Usage
 from sightline.context.messages.parts import Message, ToolCall
 from sightline.events import HostEvent
 
-__all__ = [
-    "Account",
-    "ActionDone",
-    "Append",
-    "Approved",
-    "AskApproval",
-    "Broken",
-    "BuildPrompt",
-    "CallModel",
-    "Cancel",
-    "Changed",
-    "Denied",
-    "Effect",
-    "Emit",
-    "Fold",
-    "Folded",
-    "Judge",
-    "Judged",
-    "ModelError",
-    "Overrun",
-    "PromptFailed",
-    "PromptReady",
-    "Replied",
-    "Revised",
-    "RunCall",
-    "Spend",
-    "Spent",
-    "Start",
-    "Stop",
-    "Stored",
-    "Streamed",
-    "TurnEvent",
-    "UsageReport",
-    "Wait",
-    "Waited",
-]
-
 # What happened.
 
 

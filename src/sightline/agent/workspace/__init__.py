@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sightline.agent.workspace.workspace import Workspace, workspace_app
+from sightline.agent.workspace.workspace import Workspace
 
-__all__ = ["Workspace", "workspace_app"]
+__all__ = ["Workspace"]

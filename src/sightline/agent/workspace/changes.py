@@ -24,8 +24,6 @@ from sightline.agent.workspace.inside import Inside, Parts, parts_of, shown
 from sightline.agent.workspace.text import MAX_EDIT, editable, is_binary, replaced
 from sightline.errors import ActionError
 
-__all__ = ["FileChange", "FileEdit", "Plan", "carry_out", "content_of", "planned"]
-
 _MISSING: Final = "/dev/null"
 _EXACTLY_ONE: Final = (
     "an edit has a path, and one of: old and new; content; to, a path to move it to; delete"

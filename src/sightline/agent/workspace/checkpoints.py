@@ -26,8 +26,6 @@ import msgspec
 from sightline.agent.workspace.changes import FileChange
 from sightline.agent.workspace.inside import Parts
 
-__all__ = ["Checkpoints", "Restoration"]
-
 MAX_SESSION: Final = 64 * 1024 * 1024
 MAX_ALL: Final = 512 * 1024 * 1024
 

@@ -26,8 +26,6 @@ import msgspec
 from sightline.agent.workspace.group import is_over, kill_group, leader
 from sightline.context.messages.redact import redact, redact_cut
 
-__all__ = ["Ended", "Finished", "Output", "run_command"]
-
 Ended: TypeAlias = Literal["exited", "timed out", "stopped", "not started"]
 
 HEAD: Final = 32 * 1024

@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Final, TypeAlias
 
-__all__ = ["unified"]
-
 Opcode: TypeAlias = tuple[str, int, int, int, int]
 
 CONTEXT: Final = 3

@@ -11,8 +11,6 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-__all__ = ["passed", "withheld_by_name"]
-
 _TABLE: Final = """
     PATH HOME USER LOGNAME SHELL HOSTNAME LANG LANGUAGE TZ TMPDIR TEMP TMP CI
     VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONWARNINGS PYTHONHASHSEED PYTHONUNBUFFERED

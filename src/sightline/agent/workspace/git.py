@@ -39,8 +39,6 @@ from sightline.agent.workspace.repository import (
 )
 from sightline.errors import InvalidInput
 
-__all__ = ["Change", "Git", "GitStatus", "GitView", "parse_status"]
-
 TIMEOUT_S: Final = 10.0
 _TICK_S: Final = 0.05
 _GRACE_S: Final = 1.0  # from the end of its answer to its own

@@ -15,8 +15,6 @@ import sys
 from pathlib import Path
 from typing import Final
 
-__all__ = ["is_over", "kill_group", "leader"]
-
 _REAPER: Final = Path(__file__).with_name("reaper.py")
 
 

@@ -23,8 +23,6 @@ import msgspec
 from sightline.agent.workspace.inside import shown
 from sightline.slop.transports.owned import open_regular
 
-__all__ = ["Guidance", "MarkdownFile", "find_guidance", "instructions_text", "with_arguments"]
-
 INSTRUCTIONS: Final = ("AGENTS.md", "CLAUDE.md")
 FOLDERS: Final = (".sightline", ".claude")
 MAX_BYTES: Final = 64 * 1024

@@ -27,8 +27,6 @@ from sightline._lazy import lazy_pattern
 from sightline.errors import ActionError
 from sightline.slop.transports.owned import open_regular
 
-__all__ = ["Inside", "Parts", "parts_of", "shown"]
-
 Parts = tuple[str, ...]
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -13,8 +13,6 @@ from typing import Final
 from sightline.agent.workspace.inside import Parts
 from sightline.slop.protocol.ids import legal_id
 
-__all__ = ["MOST", "SKIPPED", "Listing", "scan"]
-
 MOST: Final = 50_000
 _SCAN_S: Final = 1.0
 # What no reader of a project wants to see, where no git says what to ignore.

@@ -18,15 +18,6 @@ from sightline.agent.workspace.listing import Listing
 from sightline.agent.workspace.runs import Run
 from sightline.slop.protocol.ids import legal_id
 
-__all__ = [
-    "directory_node",
-    "file_node",
-    "files_node",
-    "git_node",
-    "runs_node",
-    "skills_node",
-]
-
 CHANGES: Final = 40
 ENTRIES: Final = 40
 _COMMAND_CHARS: Final = 200

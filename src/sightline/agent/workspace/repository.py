@@ -31,8 +31,6 @@ from sightline._lazy import lazy_pattern
 from sightline.errors import InvalidInput
 from sightline.slop.transports.owned import open_regular
 
-__all__ = ["Repository", "Setting", "find_repository", "lent", "read_regular", "safe_settings"]
-
 # A name in lower case but for its middle, and its value.
 Setting = tuple[str, str]
 

@@ -23,8 +23,6 @@ from sightline.agent.workspace.command import Finished, Output, run_command
 from sightline.agent.workspace.sandbox import Sandbox
 from sightline.errors import ActionError
 
-__all__ = ["Run", "Runs"]
-
 AT_ONCE: Final = 16
 KEPT: Final = 5
 _TICK_S: Final = 0.2

@@ -24,8 +24,6 @@ from sightline._lazy import lazy_pattern
 from sightline.agent.workspace.repository import Repository, find_repository
 from sightline.errors import InvalidInput
 
-__all__ = ["Sandbox", "refusals", "why_no_sandbox"]
-
 _TRIAL_S: Final = 10.0
 # What is found in /run by programs that need no daemon there.
 _KEPT_IN_RUN: Final = (

@@ -18,18 +18,6 @@ import msgspec
 from sightline.agent.workspace.inside import Inside, Parts, shown
 from sightline.errors import ActionError
 
-__all__ = [
-    "MAX_EDIT",
-    "Excerpt",
-    "SearchResult",
-    "content",
-    "editable",
-    "is_binary",
-    "read_lines",
-    "replaced",
-    "search",
-]
-
 MAX_EDIT: Final = 4 * 1024 * 1024
 MAX_CONTENT: Final = 8 * 1024 * 1024
 MAX_LINES: Final = 2_000

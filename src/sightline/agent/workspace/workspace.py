@@ -67,8 +67,6 @@ from sightline.slop.app.local import local_dial
 from sightline.slop.protocol.path import parse_path
 from sightline.slop.transports.link import Link
 
-__all__ = ["APP_ID", "Workspace", "workspace_app"]
-
 APP_ID: Final = "workspace"
 # How many directories deep there are nodes; below, `read` and `search` go on.
 DEPTH: Final = 12
@@ -568,10 +566,3 @@ def _how(run: Run, finished: Finished) -> str:
     """Say how a command ended that did not end by itself."""
     by = f" {run.stopped_by}" if run.stopped_by and finished.ended == "stopped" else ""
     return f"{finished.ended}{by} after {finished.seconds:g} s"
-
-
-def workspace_app(root: Path) -> App:
-    """Make the app of a directory, with a picture of it taken. Raises InvalidInput."""
-    workspace = Workspace(root)
-    workspace.look()
-    return workspace.app

@@ -15,8 +15,6 @@ from typing import Final, NamedTuple
 
 from sightline.context.messages.state import HEADING, is_state_heading
 
-__all__ = ["Blocks", "Ending"]
-
 # CommonMark 4.5, 4.2 and 5.2: fences, ATX headings, list items.
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})([^\n]*)")
 _HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)")
@@ -46,11 +44,6 @@ class Blocks:
     def rest(self) -> str:
         """What is there and not given out yet, for a preview; the state is not in it."""
         return "" if self._state is not None else "".join(self._block) + self._partial
-
-    @property
-    def holds_state(self) -> bool:
-        """Whether the model is writing its state."""
-        return self._state is not None
 
     def feed(self, text: str) -> list[str]:
         """Take more of the answer; return the blocks that it finished."""

@@ -28,8 +28,6 @@ from sightline.events import (
     TurnEnded,
 )
 
-__all__ = ["call_card", "card", "error_line", "result_card", "user_card"]
-
 _FIRST_LINES: Final = 3
 _LAST_LINES: Final = 3
 _DIFF_LINES: Final = 24

@@ -15,8 +15,6 @@ from sightline.cli.attach import MAX_IMAGE
 from sightline.context.messages.attach import image_head
 from sightline.errors import InvalidInput
 
-__all__ = ["clipboard_image", "pasted_image"]
-
 _TIME_S: Final = 5
 # By the variable that says whose desktop it is.
 _READERS: Final = {

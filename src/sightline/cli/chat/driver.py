@@ -60,8 +60,6 @@ from sightline.events import (
     TurnEnded,
 )
 
-__all__ = ["ChatDriver", "on_screen"]
-
 _T = TypeVar("_T")
 _YES_NO: Final = {"y": "yes", "yes": "yes", "n": "", "no": ""}
 _COMMAND_LINES: Final = 6
@@ -303,7 +301,7 @@ class ChatDriver:
         """Run a turn, and those that follow from answering its plan."""
         while message:
             await self._turn(message)
-            if message := await answer_plan(self._host, self.console, self.console):
+            if message := await answer_plan(self._host, self.console, writes=True):
                 self._draw(user_card(message))
 
     async def _stoppable(self, work: Coroutine[Any, Any, _T]) -> _T | None:
@@ -439,7 +437,7 @@ class ChatDriver:
 
     async def _approve(self, event: ApprovalAsked) -> None:
         while True:
-            given = await consent_to(event, self.console, self._host.hub, self.console)
+            given = await consent_to(event, self.console, self._host.hub, writes=True)
             try:
                 with suppress(NotFound):  # the turn may have ended meanwhile
                     self._host.answer(event.call_id, *given)

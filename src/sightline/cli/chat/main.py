@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
+from sightline.cli.examples import examples
 from sightline.cli.ledger_path import DB_HELP
 from sightline.errors import MissingExtra
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from sightline.agent.models.keys import Key
     from sightline.cli.chat.terminal import Terminal
 
-__all__ = ["ChatOptions", "chat"]
 
 _WITHOUT_SCREEN: Final = "sightline.cli.chat.opening"
 _ON_SCREEN: Final = "sightline.cli.chat.driver"
@@ -44,13 +44,11 @@ class ChatOptions(NamedTuple):
     key: Key | None = None
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  echo 'How many unread messages are in the inbox?' | sightline chat --demo --db work.db
-  echo /help | sightline chat --db work.db
-"""
+@examples(
+    "echo 'How many unread messages are in the inbox?' | sightline chat --demo --db work.db",
+    "echo /help | sightline chat --db work.db",
 )
+@click.command()
 @click.option("--model", help="ENDPOINT:MODEL, either of them, or 'local'.")
 @click.option("--key-file", metavar="FILE", help="Its key is in this file.")
 @click.option("--mode", type=click.Choice(["ask", "auto", "plan"]), help="What it may do.")

@@ -29,7 +29,6 @@ from sightline.slop.hub.hub import Hub
 if TYPE_CHECKING:
     from sightline.slop.app.app import App
 
-__all__ = ["opened", "without_screen"]
 
 DEMO_S: Final = 10.0
 

@@ -16,8 +16,6 @@ from pathlib import Path
 
 from sightline.errors import InvalidInput
 
-__all__ = ["edit_text", "editor_command", "page_text", "pager_command"]
-
 
 def editor_command(env: Mapping[str, str]) -> list[str]:
     """Find the user's editor. Raises InvalidInput where there is none."""

@@ -22,8 +22,6 @@ from rich.theme import Theme
 from sightline.cli.clean import clean
 from sightline.cli.commands.lines import Line
 
-__all__ = ["Colors", "paint_lines", "paint_markdown"]
-
 # Of `full` and `light` the ground is dark and light; `none` has styles without colours.
 Colors: TypeAlias = Literal["full", "light", "none", "plain"]
 

@@ -24,8 +24,6 @@ from sightline.cli.ledger_path import ledger_path
 from sightline.context.ledger import Ledger
 from sightline.errors import NotFound
 
-__all__ = ["fitting", "pick", "pick_session"]
-
 _MOST: Final = 1_000
 _ROWS: Final = 15
 _ASK: Final = "which session? "

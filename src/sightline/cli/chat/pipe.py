@@ -29,8 +29,6 @@ from sightline.context.messages.state import strip_state
 from sightline.errors import ApprovalNeeded, NotFound, SightlineError, TooLarge
 from sightline.events import AppChanged, ApprovalAsked, RequestBuilt, SpendingAsked, TurnEnded
 
-__all__ = ["PipeChat", "lines_of"]
-
 MAX_LINE: Final = 1024 * 1024
 _WIDTH: Final = 100
 _CHUNK: Final = 64 * 1024

@@ -18,8 +18,6 @@ from sightline.agent.workspace.command import Finished, Output, run_command
 from sightline.context.messages.attach import fenced
 from sightline.errors import InvalidInput
 
-__all__ = ["UserShell", "is_shell_line"]
-
 MARK: Final = "!"
 _LIMIT_S: Final = 86_400.0
 _LIVE_BYTES: Final = 2_000

@@ -20,8 +20,6 @@ from sightline.events import (
     UsageReported,
 )
 
-__all__ = ["Status", "after", "status_line"]
-
 _BAR: Final = 8
 _GAP: Final = " · "
 # A cache that gives less than this much of what was to be expected has lost something.

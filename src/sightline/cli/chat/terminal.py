@@ -41,8 +41,6 @@ from prompt_toolkit.utils import get_cwidth
 
 from sightline.cli.chat.theme import SCREEN_STYLES, Ground, TerminalAnswer
 
-__all__ = ["CALLS", "Driver", "Question", "Terminal", "UserHistory"]
-
 _T = TypeVar("_T")
 PROMPT: Final = "> "
 _PAUSE_S: Final = 0.5  # who types the next key within it is still typing

@@ -19,8 +19,6 @@ import tty
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-__all__ = ["SCREEN_STYLES", "Ground", "TerminalAnswer", "ask_terminal", "ground_of", "luminance"]
-
 Ground: TypeAlias = Literal["light", "dark"]
 
 # xterm, control sequences: OSC 11 with `?` reports the background; CSI c the kind of terminal.

@@ -12,8 +12,6 @@ from sightline.errors import InvalidInput
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 
-__all__ = ["AppPath", "find_app", "find_path"]
-
 
 class AppPath(NamedTuple):
     """A node of an app's tree; `tree` is the whole tree, `path` where the node is."""

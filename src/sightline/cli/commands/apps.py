@@ -11,20 +11,18 @@ import click
 import msgspec
 
 from sightline.agent.host.judge import shown_by
-from sightline.cli.approval import visible
 from sightline.cli.commands.app_path import AppPath, find_app, find_path
 from sightline.cli.commands.command import CommandCall, Section, rest
 from sightline.cli.commands.lines import columns, cut
 from sightline.cli.commands.offers import offering
 from sightline.cli.io import read_object
+from sightline.cli.visible import visible
 from sightline.config.mcp_files import McpEntry, desktop_file, project_file, read_mcp_file
 from sightline.context.projection import tools
 from sightline.context.projection.temporal import changes_between
 from sightline.errors import InvalidInput, NotFound
 from sightline.slop.protocol.scope import find_action
 from sightline.slop.protocol.text import format_tree
-
-__all__ = ["COMMANDS"]
 
 COMMANDS: Final = Section("Apps")
 _app: Final = click.argument("app", shell_complete=offering(lambda here, *_: here.apps()))

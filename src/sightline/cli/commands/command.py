@@ -22,8 +22,6 @@ from sightline.cli.commands.console import Console
 from sightline.context.ledger import Ledger, MemoShelf
 from sightline.errors import InvalidInput
 
-__all__ = ["NUMBER", "CommandCall", "Completer", "Leave", "Section", "SlashCommand", "rest"]
-
 Completer: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 NUMBER: Final = click.IntRange(0, 10**15 - 1)
 NUMBER.name = "number"  # click says "integer range" in its complaints

@@ -15,8 +15,6 @@ from click.shell_completion import CompletionItem, ShellComplete
 from sightline.cli.commands.offers import Offer, Sources, fitting
 from sightline.cli.commands.registry import COMMANDS, is_command
 
-__all__ = ["Completion", "complete"]
-
 FILE_MARK: Final = "@"
 _QUOTE: Final = '"'
 _IN_QUOTES: Final = re.compile(r'(?<!\S)@"([^"\n]*)$')

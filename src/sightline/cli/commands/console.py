@@ -13,8 +13,6 @@ from sightline.cli.clean import clean
 from sightline.cli.commands.lines import Line, text_of
 from sightline.cli.out import Writable
 
-__all__ = ["Console", "PlainConsole"]
-
 
 class Console(Protocol):
     """Where a slash command writes, shows what is long, and asks."""
@@ -35,7 +33,7 @@ class Console(Protocol):
     async def ask(self, question: str) -> bool:
         """Ask for a yes; without anybody to ask it is a no."""
 
-    async def edit(self, text: str) -> str | None:
+    async def edit(self, text: str, suffix: str = ".md") -> str | None:
         """Let the user change a text; None if nothing came of it."""
 
 
@@ -65,5 +63,5 @@ class PlainConsole:
     async def ask(self, question: str) -> bool:
         return self._yes
 
-    async def edit(self, text: str) -> str | None:
+    async def edit(self, text: str, suffix: str = ".md") -> str | None:
         return None

@@ -33,7 +33,6 @@ from sightline.errors import NotFound
 if TYPE_CHECKING:
     from sightline.agent.workspace.checkpoints import Restoration
 
-__all__ = ["COMMANDS"]
 
 # std::slop, context management: /context, /message, /undo. What restores or draws is ours.
 COMMANDS: Final = Section("The conversation")

@@ -21,8 +21,6 @@ from sightline.context.projection.select import WHY_CUT, Omission, Selection
 from sightline.context.slots.receipt import RULES, Receipt, SlotLine
 from sightline.slop.protocol.path import format_path, parse_path
 
-__all__ = ["COMMANDS"]
-
 COMMANDS: Final = Section("Insight")
 _NANO: Final = 1_000_000_000
 _HANDED_ON: Final = "tasks handed on"

@@ -13,8 +13,6 @@ from unicodedata import east_asian_width
 
 from sightline.cli.clean import clean_line
 
-__all__ = ["Line", "Piece", "cells", "columns", "cut", "line_of", "text_of", "width_of"]
-
 Piece: TypeAlias = tuple[str, str]
 Line: TypeAlias = tuple[Piece, ...]
 

@@ -13,8 +13,6 @@ from sightline.cli.commands.offers import offering
 from sightline.context.ledger import Memos
 from sightline.context.messages.memos import Memo
 
-__all__ = ["COMMANDS"]
-
 COMMANDS: Final = Section("Memos")
 _LISTED: Final = 20
 _memo: Final = click.argument(

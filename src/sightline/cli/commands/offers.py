@@ -27,8 +27,6 @@ from sightline.slop.protocol.scope import actions_in_scope
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import World
 
-__all__ = ["Offer", "Sources", "fitting", "offering"]
-
 MOST: Final = 50
 Offer: TypeAlias = tuple[str, str]  # a word, and what it is
 

@@ -17,8 +17,6 @@ from sightline.cli.clean import clean_line
 from sightline.cli.commands.lines import Line, Piece, cut, width_of
 from sightline.context.slots.receipt import Receipt
 
-__all__ = ["Picture", "PictureShare", "cells_of", "draw", "picture_of", "style_of"]
-
 FREE: Final = "free"
 RESERVE: Final = "reserve"
 BOUNDARY: Final = "│"

@@ -24,17 +24,6 @@ from sightline.cli.commands.lines import columns, cut
 from sightline.cli.commands.offers import fitting
 from sightline.errors import InvalidInput
 
-__all__ = [
-    "COMMANDS",
-    "FoundCommand",
-    "find",
-    "is_command",
-    "message_of",
-    "run",
-    "to_markdown",
-    "written_commands",
-]
-
 MARK: Final = "/"
 ALIASES: Final = {"messages": "message", "exit": "quit"}
 _KEYS: Final = (

@@ -21,8 +21,6 @@ from sightline.slop.hub.content import read_text
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import World
 
-__all__ = ["COMMANDS", "ListedRun", "ended_unseen", "listed_runs", "run_lines"]
-
 COMMANDS: Final = Section("Commands that run")
 APP: Final = "workspace"
 LATEST: Final = 3

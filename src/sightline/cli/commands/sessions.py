@@ -15,8 +15,6 @@ from sightline.context.ledger import Ledger, Session
 from sightline.context.ledger.paths import expanded
 from sightline.errors import NotFound
 
-__all__ = ["COMMANDS"]
-
 COMMANDS: Final = Section("Sessions")
 _session: Final = rest("session", offers=offering(lambda here, *_: here.sessions()))
 _any_name: Final = rest("name", required=False)

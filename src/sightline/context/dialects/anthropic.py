@@ -30,7 +30,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
-from sightline.context.dialects.attachments import inline, is_web, placeholder
+from sightline.context.dialects.attachments import inline, is_web
 from sightline.context.dialects.decoder import Decoder, Open, written
 from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.names import wire_id
@@ -38,7 +38,7 @@ from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import UNKNOWN, Stored, as_text, flat, message_of, role_of
 from sightline.context.dialects.tools import ToolDefinition
-from sightline.context.dialects.turns import PromptTurn, begun
+from sightline.context.dialects.turns import PromptTurn, begun, last_question, own_form, texts_of
 from sightline.context.dialects.usage import CacheMiss, Usage, UsageFields, at
 from sightline.context.messages.parts import (
     File,
@@ -50,8 +50,6 @@ from sightline.context.messages.parts import (
     ToolCall,
     ToolResult,
 )
-
-__all__ = ["NAME", "AnthropicDecoder", "read_stored", "tool_json", "write", "write_messages"]
 
 NAME: Final = "anthropic"
 BOUND: Final = "drop"
@@ -82,12 +80,7 @@ def write(draft: RequestDraft) -> None:
         fields["tools"] = draft.written_tools(tool_json)
     system, rest = draft.system_and_rest()
     if system:
-        fields["system"] = [
-            {"type": "text", "text": part.text}
-            for turn in system
-            for part in turn.parts
-            if isinstance(part, Text)
-        ]
+        fields["system"] = [{"type": "text", "text": text} for text in texts_of(system)]
     _say(draft, begun(rest, START))
     _mark(draft)
 
@@ -113,8 +106,7 @@ def write_messages(draft: RequestDraft, messages: Iterable[Message]) -> Iterator
 
 
 def _say(draft: RequestDraft, turns: list[PromptTurn]) -> None:
-    user_turns = [i for i, turn in enumerate(turns) if turn.role == "user" and turn.origin >= 0]
-    last_user = user_turns[-1] if user_turns else -1
+    last_user = last_question(turns)
     messages = draft.messages("messages", "content")
     for index, turn in enumerate(turns):
         role = "assistant" if turn.role == "assistant" else "user"
@@ -164,8 +156,8 @@ def _block(draft: RequestDraft, part: Part, *, keep: bool) -> dict[str, Any] | N
         }
         return {**result, "is_error": True} if part.is_error else result
     if isinstance(part, Reasoning):
-        ours = part.raw is not None and part.raw.strategy == NAME
-        return dict(part.raw.data) if keep and ours and part.raw is not None else None
+        raw = own_form(part, NAME)
+        return dict(raw) if keep and raw is not None else None
     return _file(draft, part)
 
 
@@ -180,8 +172,7 @@ def _file(draft: RequestDraft, file: File) -> dict[str, Any]:
             return {"type": "image", "source": source}
         if file.mime == "application/pdf":
             return {"type": "document", "source": source}
-    draft.note("file_as_text", f"{file.name or file.uri[:40]} ({file.mime}) is sent as words")
-    return {"type": "text", "text": placeholder(file)}
+    return {"type": "text", "text": draft.in_words(file)}
 
 
 def _mark(draft: RequestDraft) -> None:
@@ -233,8 +224,7 @@ class AnthropicDecoder(Decoder):
             if reason:
                 self._stop = (STOPS.get(reason, "end"), "")
         elif kind == "message_stop":
-            unfinished: tuple[StopReason, str] = ("incomplete", "stopped without a reason")
-            yield from self._end(*(self._stop or unfinished))
+            yield from self._end_as_stopped("stopped without a reason")
         elif kind == "error":
             yield from self._end("error", str(value["error"].get("message", "")))
 

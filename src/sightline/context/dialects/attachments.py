@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 from sightline.context.messages.parts import File
 
-__all__ = ["Inline", "inline", "is_web", "placeholder"]
-
 # RFC 2397.
 DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.-]+)*;base64,(.*)", re.DOTALL)
 

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.context.dialects.attachments import inline, placeholder
+from sightline.context.dialects.attachments import inline
 from sightline.context.dialects.decoder import Decoder, Open, written
 from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.framing import EventStreamReader
@@ -33,7 +33,7 @@ from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import UNKNOWN, Stored, as_text, message_of, role_of
-from sightline.context.dialects.turns import PromptTurn, begun
+from sightline.context.dialects.turns import PromptTurn, begun, last_question, own_form, texts_of
 from sightline.context.dialects.usage import Usage, UsageFields, at
 from sightline.context.messages.parts import (
     File,
@@ -46,8 +46,6 @@ from sightline.context.messages.parts import (
     ToolResult,
 )
 from sightline.errors import InvalidInput
-
-__all__ = ["NAME", "BedrockDecoder", "read_stored", "write"]
 
 NAME: Final = "bedrock"
 BOUND: Final = "strip"
@@ -76,8 +74,7 @@ def write(draft: RequestDraft) -> None:
         fields["toolConfig"] = {"tools": [{"toolSpec": _NO_TOOL}]}
     system, rest = draft.system_and_rest()
     if system:
-        texts = (part.text for t in system for part in t.parts if isinstance(part, Text))
-        fields["system"] = [{"text": text} for text in texts]
+        fields["system"] = [{"text": text} for text in texts_of(system)]
     _say(draft, begun(rest, START))
     _mark(draft)
 
@@ -100,8 +97,7 @@ def _specs(draft: RequestDraft) -> list[dict[str, Any]]:
 
 
 def _say(draft: RequestDraft, turns: list[PromptTurn]) -> None:
-    user_turns = [i for i, turn in enumerate(turns) if turn.role == "user" and turn.origin >= 0]
-    last_user = user_turns[-1] if user_turns else -1
+    last_user = last_question(turns)
     messages = draft.messages("messages", "content")
     for index, turn in enumerate(turns):
         if turn.role == "system":
@@ -148,9 +144,9 @@ def _block(draft: RequestDraft, part: Part, *, keep: bool) -> dict[str, Any] | N
         }
         return {"toolResult": result}
     if isinstance(part, Reasoning):
-        ours = part.raw is not None and part.raw.strategy == NAME
+        raw = own_form(part, NAME)
         replay = keep and draft.profile.reasoning.replay == "always"
-        return {"reasoningContent": part.raw.data} if replay and ours and part.raw else None
+        return {"reasoningContent": raw} if replay and raw is not None else None
     return _file(draft, part)
 
 
@@ -167,8 +163,7 @@ def _file(draft: RequestDraft, file: File) -> dict[str, Any]:
     if source is not None and file.mime in DOCUMENTS:
         name = re.sub(r"[^A-Za-z0-9 ()\[\]-]|\s(?=\s)", "-", file.name or "document")
         return {"document": {"format": DOCUMENTS[file.mime], "name": name, "source": source}}
-    draft.note("file_as_text", f"{file.name or file.uri[:40]} ({file.mime}) is sent as words")
-    return {"text": placeholder(file)}
+    return {"text": draft.in_words(file)}
 
 
 def _mark(draft: RequestDraft) -> None:
@@ -223,8 +218,7 @@ class BedrockDecoder(Decoder):
             self._stop = (stop, "" if stop in ("end", "tool_calls", "length") else reason)
         elif event == "metadata":
             self._usage = value.get("usage")
-            unfinished: tuple[StopReason, str] = ("incomplete", "no stop reason")
-            yield from self._end(*(self._stop or unfinished))
+            yield from self._end_as_stopped("no stop reason")
         elif event.endswith("Exception"):
             yield from self._end("error", f"{event}: {value.get('message', '')}")
 

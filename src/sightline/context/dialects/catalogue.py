@@ -13,8 +13,6 @@ from typing import Any, Final
 from sightline.context.dialects import prices
 from sightline.context.dialects.profile import Layer
 
-__all__ = ["MODELS"]
-
 LISTED: Final = "vendor price list, 2026-11"
 M, K128 = 1_000_000, 128_000
 

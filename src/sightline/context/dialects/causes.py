@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CAUSES"]
-
 # cause → (in words, what to do about it)
 CAUSES: Final[dict[str, tuple[str, str]]] = {
     "model": (

@@ -46,8 +46,6 @@ from sightline.context.messages.parts import (
 from sightline.errors import InvalidJson, NotStorable
 from sightline.slop.protocol.jsontext import clip, loads, nests_deeper, text_from_bytes, text_of
 
-__all__ = ["Decoder", "Open", "VendorError", "decode", "read_error", "read_frame", "written"]
-
 # What stands in a frame around the arguments of a call is some ten levels in every API. So what is
 # left of something too deep is no problem for a parser, and still too deep to be stored.
 FRAME_DEPTH: Final = 2 * MAX_DEPTH
@@ -189,6 +187,10 @@ class Decoder:
 
     def _part(self, key: Any, kind: str) -> Open:
         return self._open.setdefault(key, Open(kind))
+
+    def _end_as_stopped(self, otherwise: str) -> list[Event]:
+        """End the reply for the reason that came; without one it is incomplete, as it is said."""
+        return self._end(*(self._stop or ("incomplete", otherwise)))
 
     def _end(self, reason: StopReason, detail: str = "") -> list[Event]:
         """End the reply: return its tool calls, its usage and `Stopped`."""

@@ -20,8 +20,6 @@ import msgspec
 
 from sightline.context.messages.truncate import CUT_MARKS
 
-__all__ = ["ByteSpan", "Drift", "DriftKind", "Wire", "common_start", "drift"]
-
 DriftKind: TypeAlias = Literal["same", "appended", "fold", "tier", "named", "regression"]
 MILLION: Final = 1_000_000
 _CUTS: Final = tuple(msgspec.json.encode(mark)[1:-1] for mark in CUT_MARKS)

@@ -24,8 +24,6 @@ import msgspec
 
 from sightline.context.dialects.profile import Layer
 
-__all__ = ["ENDPOINTS", "Endpoint"]
-
 
 class Endpoint(msgspec.Struct, frozen=True):
     """One API: layers for all of it, a model it is known for, and layers that beat the model's."""

@@ -17,16 +17,6 @@ import msgspec
 from sightline.context.dialects.usage import CacheMiss, Usage
 from sightline.context.messages.parts import Message, ToolCall
 
-__all__ = [
-    "Event",
-    "ReasoningArrived",
-    "StopReason",
-    "Stopped",
-    "TextArrived",
-    "ToolCalled",
-    "UsageArrived",
-]
-
 StopReason: TypeAlias = Literal["end", "tool_calls", "length", "refused", "incomplete", "error"]
 
 

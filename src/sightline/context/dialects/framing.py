@@ -18,8 +18,6 @@ import msgspec
 
 from sightline.errors import InvalidInput
 
-__all__ = ["BrokenStream", "EventStreamReader", "Frame", "FrameReader", "LineReader", "SseReader"]
-
 MAX_FRAME: Final = 64 * 1024 * 1024
 LINE_END: Final = re.compile(rb"\r\n|\n|\r(?!\Z)")
 

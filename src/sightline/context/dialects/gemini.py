@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.context.dialects.attachments import inline, placeholder
+from sightline.context.dialects.attachments import inline
 from sightline.context.dialects.decoder import Decoder, written
 from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.names import wire_id
@@ -45,7 +45,7 @@ from sightline.context.dialects.stored import (
     role_of,
 )
 from sightline.context.dialects.tools import ToolDefinition
-from sightline.context.dialects.turns import begun
+from sightline.context.dialects.turns import begun, own_form, texts_of
 from sightline.context.dialects.usage import Usage, UsageFields
 from sightline.context.messages.parts import (
     File,
@@ -60,11 +60,6 @@ from sightline.context.messages.parts import (
 from sightline.context.slots.prompt import Prompt
 from sightline.context.tokens.tokens import counter_for
 from sightline.errors import InvalidInput
-
-__all__ = [
-    "HELD", "NAME", "GeminiDecoder", "Head", "cached_content_body", "head_of", "pays",
-    "read_stored", "write",
-]  # fmt: skip
 
 NAME: Final = "gemini"
 # Gemini, "Thought signatures": what stands for the signature of a call that has none.
@@ -152,8 +147,7 @@ def write(draft: RequestDraft) -> None:
     if draft.tools:
         head["tools"] = [{"functionDeclarations": draft.written_tools(tool_json)}]
     if system:
-        texts = (part.text for t in system for part in t.parts if isinstance(part, Text))
-        head["systemInstruction"] = {"parts": [{"text": text} for text in texts]}
+        head["systemInstruction"] = {"parts": [{"text": text} for text in texts_of(system)]}
     if held is not None and held.digest:
         same = held.digest == _digest(head.get("tools"), head.get("systemInstruction"))
         held = held if same else None
@@ -191,8 +185,8 @@ def _pieces(draft: RequestDraft, role: str, lane: int, parts: tuple[Part, ...]) 
 
 def _part(draft: RequestDraft, part: Part, *, first: bool) -> dict[str, Any] | None:
     signed: dict[str, Any] = {}
-    if part.raw is not None and part.raw.strategy == NAME:
-        signed = {"thoughtSignature": part.raw.data["thoughtSignature"]}
+    if (raw := own_form(part, NAME)) is not None:
+        signed = {"thoughtSignature": raw["thoughtSignature"]}
     if isinstance(part, Text):
         return {"text": part.text, **signed}
     if isinstance(part, ToolCall):
@@ -223,8 +217,7 @@ def _file(draft: RequestDraft, file: File) -> dict[str, Any]:
         return {"inlineData": {"mimeType": data.mime, "data": data.data}}
     if file.uri.startswith(("https://", "gs://")):
         return {"fileData": {"mimeType": file.mime, "fileUri": file.uri}}
-    draft.note("file_as_text", f"{file.name or file.uri[:40]} ({file.mime}) is sent as words")
-    return {"text": placeholder(file)}
+    return {"text": draft.in_words(file)}
 
 
 STOPS: Final[dict[str, StopReason]] = {

@@ -18,8 +18,6 @@ from sightline.context.dialects.causes import CAUSES
 from sightline.context.dialects.drift import Drift
 from sightline.context.dialects.profile import Prices
 
-__all__ = ["Loss", "cause_of", "extra_price", "lifetime_s", "missed"]
-
 MILLION: Final = 1_000_000
 # pydantic-ai and Claude Code call a cache collapsed beyond these: 5 % and 2,000 tokens.
 SLACK_SHARE: Final = 0.05

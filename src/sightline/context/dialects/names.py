@@ -20,8 +20,6 @@ from typing import Final
 from sightline.context.dialects.profile import IdRule, Tools
 from sightline.errors import InvalidInput
 
-__all__ = ["Names", "wire_id"]
-
 HASH_CHARS: Final = 8
 # From the vendors' API references. Mistral alone wants exactly nine.
 ID_PATTERNS: Final[dict[IdRule, str]] = {

@@ -42,19 +42,6 @@ from sightline.context.projection.changes import ShownState, render_changes
 from sightline.context.projection.escape import BLOCK_NAMES
 from sightline.context.projection.unchanged import brief_state, timeless
 
-__all__ = [
-    "GROWING",
-    "OPENINGS",
-    "Repeat",
-    "SentTail",
-    "digest_of",
-    "kept_of",
-    "observe",
-    "reasoned_until",
-    "with_newest",
-    "with_sent",
-]
-
 Growing: TypeAlias = Literal["turn", "session"]
 Repeat: TypeAlias = Literal["whole", "brief"] | Growing
 GROWING: Final[tuple[str, ...]] = get_args(Growing)

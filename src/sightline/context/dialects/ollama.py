@@ -30,6 +30,7 @@ from sightline.context.dialects.stored import (
     call_id_of,
     role_of,
 )
+from sightline.context.dialects.turns import own_thoughts
 from sightline.context.dialects.usage import Usage, UsageFields
 from sightline.context.messages.parts import (
     File,
@@ -41,8 +42,6 @@ from sightline.context.messages.parts import (
     ToolCall,
     ToolResult,
 )
-
-__all__ = ["NAME", "OllamaDecoder", "read_stored", "write"]
 
 NAME: Final = "ollama"
 
@@ -73,12 +72,7 @@ def _pieces(draft: RequestDraft, role: str, parts: tuple[Part, ...]) -> list[Seg
     images = [data.data for part in parts if (data := _image(part))]
     if images:
         message["images"] = images
-    thoughts = [
-        part.text
-        for part in parts
-        if isinstance(part, Reasoning) and part.raw is not None and part.raw.strategy == NAME
-    ]
-    if thoughts:
+    if thoughts := own_thoughts(parts, NAME):
         message["thinking"] = "".join(thoughts)
     message["content"] = "\n\n".join(_texts(draft, parts))
     calls = [part for part in parts if isinstance(part, ToolCall)]

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.context.dialects.attachments import inline, is_web, placeholder
+from sightline.context.dialects.attachments import inline, is_web
 from sightline.context.dialects.decoder import Decoder, Open, read_frame
 from sightline.context.dialects.events import Event, StopReason
 from sightline.context.dialects.framing import Frame
@@ -26,7 +26,7 @@ from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import UNKNOWN, Stored, arguments_of, as_text, flat, role_of
 from sightline.context.dialects.tools import ToolDefinition
-from sightline.context.dialects.turns import PromptTurn
+from sightline.context.dialects.turns import PromptTurn, own_thoughts, texts_of
 from sightline.context.dialects.usage import Usage, UsageFields
 from sightline.context.messages.parts import (
     File,
@@ -38,8 +38,6 @@ from sightline.context.messages.parts import (
     ToolCall,
     ToolResult,
 )
-
-__all__ = ["NAME", "ChatDecoder", "error_text", "read_stored", "tool_json", "write_messages"]
 
 NAME: Final = "openai_chat"
 BREAKPOINT: Final = b',"prompt_cache_breakpoint":{"mode":"explicit"}'
@@ -107,8 +105,7 @@ def _one_system(draft: RequestDraft) -> list[PromptTurn]:
     rest = [msgspec.structs.replace(t, role="user") if t.role == "system" else t for t in rest]
     if len(system) < 2:
         return [*system, *rest]
-    texts = [part.text for turn in system for part in turn.parts if isinstance(part, Text)]
-    text = "\n\n".join(texts)
+    text = "\n\n".join(texts_of(system))
     return [PromptTurn("system", (Text(text),), system[0].origin), *rest]
 
 
@@ -147,8 +144,7 @@ def _part(draft: RequestDraft, part: Text | File) -> dict[str, Any]:
         return {"type": "image_url", "image_url": {"url": part.uri}}
     if takes.documents and inline(part):
         return {"type": "file", "file": {"filename": part.name or "file", "file_data": part.uri}}
-    draft.note("file_as_text", f"{part.name or part.uri[:40]} ({part.mime}) is sent as words")
-    return {"type": "text", "text": placeholder(part)}
+    return {"type": "text", "text": draft.in_words(part)}
 
 
 def _assistant(draft: RequestDraft, parts: tuple[Part, ...]) -> dict[str, Any]:
@@ -157,11 +153,7 @@ def _assistant(draft: RequestDraft, parts: tuple[Part, ...]) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": "\n\n".join(texts) or None}
     rule = draft.profile.reasoning
     if rule.replay == "always" and rule.field:
-        thoughts = [
-            part.text
-            for part in parts
-            if isinstance(part, Reasoning) and part.raw is not None and part.raw.strategy == NAME
-        ]
+        thoughts = own_thoughts(parts, NAME)
         if thoughts or (rule.required and calls):
             message[rule.field] = "".join(thoughts)
     if calls:
@@ -217,8 +209,7 @@ class ChatDecoder(Decoder):
 
     def _receive(self, event: str, value: Any) -> Iterator[Event]:
         if value is None:
-            unfinished: tuple[StopReason, str] = ("incomplete", "done, without a finish reason")
-            yield from self._end(*(self._stop or unfinished))
+            yield from self._end_as_stopped("done, without a finish reason")
             return
         if value.get("error"):
             yield from self._end("error", _error_text(value["error"]))

@@ -15,15 +15,16 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from sightline.context.dialects.attachments import inline, is_web, placeholder
+from sightline.context.dialects.attachments import inline, is_web
 from sightline.context.dialects.decoder import Decoder, Open
 from sightline.context.dialects.events import Event
 from sightline.context.dialects.names import wire_id
-from sightline.context.dialects.openai_chat import error_text, stored_content
+from sightline.context.dialects.openai_chat import BREAKPOINT, error_text, stored_content
 from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import Stored, arguments_of, as_text, flat, role_of
 from sightline.context.dialects.tools import ToolDefinition
+from sightline.context.dialects.turns import own_form
 from sightline.context.dialects.usage import CacheMiss, Usage, UsageFields
 from sightline.context.messages.parts import (
     File,
@@ -36,10 +37,7 @@ from sightline.context.messages.parts import (
     ToolResult,
 )
 
-__all__ = ["NAME", "ResponsesDecoder", "read_stored", "write"]
-
 NAME: Final = "openai_responses"
-BREAKPOINT: Final = b',"prompt_cache_breakpoint":{"mode":"explicit"}'
 
 
 def write(draft: RequestDraft) -> None:
@@ -100,10 +98,10 @@ def _pieces(draft: RequestDraft, role: str, parts: tuple[Part, ...]) -> list[Seg
 
 
 def _reply_items(draft: RequestDraft, part: Part) -> list[dict[str, Any]]:
-    ours = part.raw is not None and part.raw.strategy == NAME
+    raw = own_form(part, NAME)
     if isinstance(part, Reasoning):
         # Another vendor's reasoning has no encrypted form here, and none is accepted.
-        return [part.raw.data] if ours and part.raw is not None else []
+        return [] if raw is None else [raw]
     if isinstance(part, ToolCall):
         call = {
             "type": "function_call",
@@ -114,8 +112,8 @@ def _reply_items(draft: RequestDraft, part: Part) -> list[dict[str, Any]]:
         return [call]
     if isinstance(part, Text):
         message: dict[str, Any] = {"type": "message", "role": "assistant", "content": part.text}
-        if ours and part.raw is not None:
-            message["phase"] = part.raw.data["phase"]
+        if raw is not None:
+            message["phase"] = raw["phase"]
         return [message]
     return []
 
@@ -140,8 +138,7 @@ def _part(draft: RequestDraft, part: Part) -> dict[str, Any]:
     if data:
         name = part.name or "file"
         return {"type": "input_file", "filename": name, "file_data": part.uri}
-    draft.note("file_as_text", f"{part.name or part.uri[:40]} ({part.mime}) is sent as words")
-    return {"type": "input_text", "text": placeholder(part)}
+    return {"type": "input_text", "text": draft.in_words(part)}
 
 
 class ResponsesDecoder(Decoder):

@@ -5,8 +5,6 @@ Written by `python -m proof.prices`; a test compares the two. `catalogue` has th
 
 from typing import Final
 
-__all__ = ["AS_OF", "FIELDS", "ROWS", "SOURCE"]
-
 SOURCE: Final = "genai-prices 0.2.1"
 AS_OF: Final = "2026-11-16"
 FIELDS: Final = (

@@ -12,19 +12,6 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-__all__ = [
-    "Cache",
-    "CacheStyle",
-    "Layer",
-    "MessageRules",
-    "Placement",
-    "Prices",
-    "Profile",
-    "ReasoningRules",
-    "TailRules",
-    "Tools",
-]
-
 CacheStyle: TypeAlias = Literal[
     "none", "automatic", "breakpoint", "cache_control", "cache_point", "cached_content"
 ]

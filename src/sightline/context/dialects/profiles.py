@@ -30,8 +30,6 @@ from sightline.context.dialects.profile import (
 from sightline.context.slots.settings import in_words
 from sightline.errors import InvalidInput
 
-__all__ = ["Layer", "Profile", "endpoints", "profile_for"]
-
 # Set by `profile_for` alone, or by nothing: an override that names one is a mistake.
 FIXED: Final = frozenset({"endpoint", "model", "sources"})
 GROUPS: Final[dict[str, type[msgspec.Struct]]] = {

@@ -24,6 +24,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sightline._keywords import NamesKeywords
+from sightline.context.dialects.attachments import placeholder
 from sightline.context.dialects.drift import ByteSpan, Wire
 from sightline.context.dialects.names import Names
 from sightline.context.dialects.observations import (
@@ -48,23 +49,12 @@ from sightline.context.dialects.segments import (
 )
 from sightline.context.dialects.tools import ToolDefinition, read_tools
 from sightline.context.dialects.turns import Note, PromptTurn, place_tail, tail_of, turns_of
-from sightline.context.messages.parts import Message, Text
+from sightline.context.messages.parts import File, Message, Text
 from sightline.context.projection.changes import ShownState
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.receipt import Notice, Receipt
 from sightline.context.tokens.tokens import counter_for
 from sightline.errors import InvalidInput
-
-__all__ = [
-    "CachedContent",
-    "Options",
-    "Request",
-    "RequestDraft",
-    "SentTail",
-    "Thinking",
-    "assemble",
-    "no_tools",
-]
 
 Thinking: TypeAlias = Literal["auto", "drop", "strip", "turn_append"]
 CACHED_CONTENT: Final = "cachedContent"
@@ -274,6 +264,11 @@ class RequestDraft(msgspec.Struct, dict=True):
         note = Note(code, message)
         if note not in self.notes:
             self.notes.append(note)
+
+    def in_words(self, file: File) -> str:
+        """Give the words that stand for a file which this API does not take, and say so."""
+        self.note("file_as_text", f"{file.name or file.uri[:40]} ({file.mime}) is sent as words")
+        return placeholder(file)
 
     @cached_property
     def weights(self) -> list[int]:

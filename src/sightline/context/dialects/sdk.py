@@ -38,8 +38,6 @@ from sightline.context.projection.tail import Tail
 from sightline.context.slots.slots import Slots
 from sightline.errors import InvalidInput
 
-__all__ = ["Messages", "cached"]
-
 
 class SdkObject(Protocol):
     """A message or a block as an SDK returns it."""

@@ -34,11 +34,6 @@ from sightline.context.messages.parts import File, Message, Part
 from sightline.context.messages.truncate import Tiers
 from sightline.context.tokens.counts import SeenMessages
 
-__all__ = [
-    "Ends", "Joined", "Segment", "SegmentMemory", "Segments", "choose_marks", "earlier_ends",
-    "memory_of", "to_json",
-]  # fmt: skip
-
 to_json: Final = msgspec.json.Encoder().encode
 # Vendors look back about 20 blocks from a mark for an earlier one; stay clear of the edge.
 LOOKBACK_MARGIN: Final = 2

@@ -20,18 +20,6 @@ import msgspec
 
 from sightline.context.messages.parts import Message, Part, Role, ToolResult
 
-__all__ = [
-    "UNKNOWN",
-    "Stored",
-    "arguments_of",
-    "as_text",
-    "call_id_of",
-    "derived_id",
-    "flat",
-    "message_of",
-    "role_of",
-]
-
 Stored: TypeAlias = Mapping[str, Any]
 UNKNOWN: Final = "application/octet-stream"
 TEXTS: Final = ("text", "input_text", "output_text")

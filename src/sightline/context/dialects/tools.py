@@ -13,8 +13,6 @@ import msgspec
 
 from sightline.errors import InvalidInput
 
-__all__ = ["ToolDefinition", "read_tools"]
-
 
 class ToolDefinition(msgspec.Struct, frozen=True):
     """A tool by name, with the JSON Schema of its arguments (an object)."""

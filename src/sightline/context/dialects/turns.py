@@ -12,8 +12,8 @@ one that does not loses it from that call on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Literal, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -29,8 +29,6 @@ from sightline.context.messages.parts import (
     ToolResult,
 )
 from sightline.errors import InvalidInput
-
-__all__ = ["Note", "PromptTurn", "begun", "place_tail", "tail_of", "turns_of"]
 
 UNANSWERED: Final = "error: the call was interrupted; whether it took effect is unknown"
 BLANK: Final = "(blank)"
@@ -182,6 +180,28 @@ def _empty(part: Part) -> bool:
     if isinstance(part, Text):
         return not part.text or part.text.isspace()
     return isinstance(part, Reasoning) and not part.text and part.raw is None
+
+
+def texts_of(turns: Iterable[PromptTurn]) -> list[str]:
+    """Return the texts in turns, such as those of the instructions."""
+    return [part.text for turn in turns for part in turn.parts if isinstance(part, Text)]
+
+
+def last_question(turns: Sequence[PromptTurn]) -> int:
+    """Return where the last turn stands that the user said; -1 if there is none."""
+    users = (i for i, turn in enumerate(turns) if turn.role == "user" and turn.origin >= 0)
+    return max(users, default=-1)
+
+
+def own_form(part: Part, dialect: str) -> Any:
+    """Return a part as this dialect's vendor made it; None if another one did, or nobody."""
+    return part.raw.data if part.raw is not None and part.raw.strategy == dialect else None
+
+
+def own_thoughts(parts: Iterable[Part], dialect: str) -> list[str]:
+    """Return the texts of the reasoning that this dialect's vendor did."""
+    thoughts = (part for part in parts if isinstance(part, Reasoning))
+    return [part.text for part in thoughts if own_form(part, dialect) is not None]
 
 
 def begun(turns: Sequence[PromptTurn], start: str) -> list[PromptTurn]:

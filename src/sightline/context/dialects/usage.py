@@ -21,8 +21,6 @@ import msgspec
 
 from sightline.context.dialects.profile import Prices
 
-__all__ = ["MAX_TOKENS", "CacheMiss", "Usage", "UsageFields", "at", "cost"]
-
 MILLION: Final = 1_000_000
 # Far more than any window has. What is beyond it is no count, and no sum of such overflows.
 MAX_TOKENS: Final = 1_000 * MILLION

@@ -10,8 +10,6 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from sightline.errors import InvalidInput
 
-__all__ = ["Address", "address_of"]
-
 DEFAULT_TENANT: Final = "default"
 
 

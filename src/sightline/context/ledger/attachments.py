@@ -32,7 +32,6 @@ from sightline.errors import (
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-__all__ = ["NOWHERE", "Attachments"]
 
 _SCHEMES: Final = ("s3", "gs", "az", "file")
 _OWNER: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"

@@ -11,8 +11,6 @@ from typing import Final, TypeAlias
 
 from sightline.context.messages.entries import Entry
 
-__all__ = ["GroupCache"]
-
 _OVERHEAD: Final = 500  # what an entry costs in memory besides its text
 
 # A group's id and content digest, then whatever else the caller knows of it.

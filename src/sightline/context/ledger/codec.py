@@ -32,19 +32,6 @@ from sightline.context.messages.parts import (
     ToolResult,
 )
 
-__all__ = [
-    "ENTRY_COLUMNS",
-    "KEPT",
-    "bytes_in",
-    "entry_of",
-    "from_columns",
-    "kept_in",
-    "size_of",
-    "to_columns",
-    "tool_call_id_of",
-    "without_bytes",
-]
-
 _BETWEEN: Final = "\n\n"
 _LARGE: Final = 4096  # bytes of a file from which on an object store keeps them
 KEPT: Final = "kept_file"  # what stands in `parts` of a message that has such a file

@@ -20,8 +20,6 @@ from sightline.context.ledger.seal import ZERO
 from sightline.context.ledger.store import Store, Watch
 from sightline.errors import InvalidInput
 
-__all__ = ["CopyReport", "copy_ledger"]
-
 # What a session has beside its row; not who runs a turn in it, and what is not stored yet.
 _HELD: Final = (
     "groups", "messages", "session_state", "usage", "receipts", "undone", "strategy_states",

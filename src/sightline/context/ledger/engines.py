@@ -10,8 +10,6 @@ from sightline.context.ledger.sqlite.store import SqliteStore
 from sightline.context.ledger.store import Store
 from sightline.errors import MissingExtra
 
-__all__ = ["engine_for"]
-
 
 def engine_for(path: str | os.PathLike[str]) -> Callable[..., Store]:
     """Give the engine of a ledger. Raise `MissingExtra` where its package is not installed."""

@@ -21,8 +21,6 @@ from sightline.context.ledger.usage import StoredUsage, add_usage
 from sightline.context.messages.gate import Gate
 from sightline.errors import NotFound
 
-__all__ = ["Exchange", "Exchanges", "NewExchange"]
-
 CHAIN: Final = 64  # requests that are kept as what is new in them before one is kept whole
 LEAST: Final = 24  # a passage that is shorter is not looked for
 KEPT: Final = 8  # requests that are kept at hand, for those that go on from them

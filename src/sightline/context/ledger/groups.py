@@ -28,10 +28,6 @@ from sightline.context.messages.entries import Entry
 from sightline.context.messages.state import extract_state
 from sightline.errors import InvalidInput, LedgerDamaged, NotFound
 
-__all__ = [
-    "Group", "GroupStatus", "Groups", "forget_undone", "kept_by", "kept_in_undone", "sweep",
-]  # fmt: skip
-
 GroupStatus: TypeAlias = Literal["live", "dropped", "undone", "removed"]
 
 _STORED: Final = tuple(name for name in TABLES["messages"].names if name != "status")

@@ -24,8 +24,6 @@ from sightline.context.messages.entries import Entry, by_group
 from sightline.context.messages.window import TokenWindow, Window
 from sightline.errors import LedgerDamaged, NotFound
 
-__all__ = ["HistoryReader", "group_entries"]
-
 _LIVE: Final = "FROM groups WHERE session_id = ? AND status = 'live'"
 _SHOWN: Final = "SELECT id, content_digest, first_seq, messages"
 _MESSAGES: Final = f"SELECT {ENTRY_COLUMNS} FROM messages WHERE session_id = ?"

@@ -55,8 +55,6 @@ from sightline.context.messages.window import TokenWindow, Window
 from sightline.context.tokens.tokens import ESTIMATE, counter_for
 from sightline.errors import InvalidInput, LedgerUnavailable
 
-__all__ = ["Ledger"]
-
 DEFAULT_STRATEGY: Final = "openai"
 IN_MEMORY: Final = ":memory:"
 

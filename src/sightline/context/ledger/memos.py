@@ -28,8 +28,6 @@ from sightline.context.messages.memos import (
 )
 from sightline.errors import InvalidInput, NotFound
 
-__all__ = ["Memos", "index_memo", "memo_stems"]
-
 _BATCH: Final = 1000  # values of one statement
 
 

@@ -23,8 +23,6 @@ from sightline.context.messages.gate import Gate
 from sightline.context.messages.state import HEADING, StateRebuild, extract_state, rebuild_request
 from sightline.errors import InvalidInput, NotFound
 
-__all__ = ["Scratchpad", "State", "States", "StrategyStates", "put_strategy_state"]
-
 
 class State(msgspec.Struct, frozen=True):
     """A `### STATE` block as a group left it."""

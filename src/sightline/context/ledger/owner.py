@@ -13,8 +13,6 @@ from uuid import uuid4
 from sightline.context.ledger.work import Work
 from sightline.errors import SessionBusy
 
-__all__ = ["Hold", "Owner", "hold_on"]
-
 Hold: TypeAlias = Literal["none", "alive", "dead"]
 
 _TRIES: Final = 10

@@ -11,15 +11,6 @@ from platformdirs import user_data_path
 
 from sightline.errors import InvalidInput
 
-__all__ = [
-    "checkpoints_path",
-    "database_url",
-    "default_path",
-    "expanded",
-    "journal_path",
-    "user_path",
-]
-
 # A path that begins with a scheme; `C:/` has one letter, and `Path` leaves one slash of two.
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(?=/)")
 _DATABASE: Final = re.compile(r"(postgres(?:ql)?):/(?:/)?(.*)")

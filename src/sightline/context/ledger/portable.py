@@ -37,8 +37,6 @@ from sightline.context.projection.moment import parse_moment
 from sightline.errors import InvalidInput, TooLarge
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 
-__all__ = ["FORMAT", "export_session", "import_session"]
-
 FORMAT: Final = 1
 _T = TypeVar("_T")
 

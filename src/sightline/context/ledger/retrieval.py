@@ -13,8 +13,6 @@ import msgspec
 
 from sightline.context.ledger.schema import TABLES
 
-__all__ = ["QueryLimits", "QueryResult", "SearchHit", "describe", "excerpt"]
-
 EXCERPT_CHARS: Final = 160
 
 

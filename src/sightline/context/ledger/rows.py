@@ -17,11 +17,6 @@ from typing import Any, Final, Protocol, TypeAlias
 from sightline.context.ledger.seal import Value
 from sightline.errors import NotFound
 
-__all__ = [
-    "NO_LIMIT", "Row", "RowReader", "RowWriter", "Statement", "Values", "find_session", "first",
-    "marks", "rewriting", "rewritten", "the_session",
-]  # fmt: skip
-
 # One row by column name. The engine decides the types; its tables hold it to them.
 Row: TypeAlias = dict[str, Any]
 Values: TypeAlias = Sequence[Value]

@@ -25,8 +25,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-__all__ = ["TABLES", "Column", "Table"]
-
 
 class Column(NamedTuple):
     """A column's name, type and meaning; `sealed` says whether the row's digest covers it."""

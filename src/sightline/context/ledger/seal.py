@@ -24,17 +24,6 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-__all__ = [
-    "CHAINED",
-    "ZERO",
-    "Value",
-    "broken_seals",
-    "group_chain",
-    "message_digest",
-    "row_digest",
-    "tally_move",
-]
-
 Value: TypeAlias = str | int | bytes | float | None
 
 ZERO: Final = bytes(32)

@@ -25,11 +25,6 @@ from sightline.context.messages.gate import Gate
 from sightline.context.messages.window import Window
 from sightline.errors import InvalidInput, NotFound, SessionChanged
 
-__all__ = [
-    "Session", "SessionOverview", "Sessions", "check_head", "delete_session", "name_for",
-    "nested", "new_session", "session_of",
-]  # fmt: skip
-
 _HELD: Final = (
     "messages", "groups", "session_state", "usage", "receipts", "undone", "strategy_states",
     "checkpoints", "checkpoint_writes", "owners", "open_replies", "open_calls", "exchanges",

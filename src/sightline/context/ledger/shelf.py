@@ -20,8 +20,6 @@ from sightline.context.ledger.memos import Memos
 from sightline.context.messages.memos import TOP, Memo
 from sightline.errors import InvalidInput, NotFound
 
-__all__ = ["MemoShelf"]
-
 _REFERENCE: Final = re.compile(r"([a-z]?)([0-9]{1,15})", re.ASCII)
 
 

@@ -23,8 +23,6 @@ from sightline.context.ledger.rows import Row, RowReader, RowWriter
 from sightline.context.ledger.transaction import Transaction
 from sightline.errors import LedgerUnusable
 
-__all__ = ["Clock", "Mode", "Store", "Watch", "now_utc", "written"]
-
 Clock: TypeAlias = Callable[[], datetime]
 Mode: TypeAlias = Literal["write", "read"]
 # Told how much of long work is done, of how much.

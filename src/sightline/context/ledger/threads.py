@@ -32,8 +32,6 @@ from sightline.context.messages.parts import Message
 from sightline.context.tokens.tokens import ESTIMATE, counter_for
 from sightline.errors import InvalidInput, TooLarge
 
-__all__ = ["Checkpoint", "CheckpointKey", "CheckpointWrite", "CleanMessage", "Threads"]
-
 _T = TypeVar("_T")
 _ONE: Final = "session_id = ? AND namespace = ? AND checkpoint = ?"
 _AT_ONCE: Final = 500  # keys in one question; engines bound the values of a statement

@@ -15,8 +15,6 @@ from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import ZERO, Value, row_digest, tally_move
 from sightline.errors import LedgerUnavailable, NotFound
 
-__all__ = ["Transaction", "seal"]
-
 
 class Transaction:
     """The changes of one `write()` block, with their seals. `db` has what needs none."""

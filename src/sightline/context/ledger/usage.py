@@ -22,16 +22,6 @@ from sightline.context.messages.entries import Basis
 from sightline.context.messages.gate import Gate
 from sightline.errors import InvalidInput, NotFound
 
-__all__ = [
-    "Accounts",
-    "Charge",
-    "StoredReceipt",
-    "StoredUsage",
-    "Totals",
-    "add_usage",
-    "usage_fields",
-]
-
 
 class StoredUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one request used. `cached_tokens` are part of `prompt_tokens`; money in nano-dollars.

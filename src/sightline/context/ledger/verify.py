@@ -42,8 +42,6 @@ from sightline.context.ledger.store import Store, Watch
 from sightline.context.ledger.transaction import seal
 from sightline.errors import LedgerDamaged
 
-__all__ = ["VerifyReport", "verify"]
-
 _SEALED: Final = TABLES["messages"].sealed
 _COLUMNS: Final = f"{', '.join(_SEALED)}, dropped, digest"
 _END: Final = len(_SEALED)

@@ -20,8 +20,6 @@ from sightline.context.ledger.store import Store
 from sightline.context.messages.gate import Gate
 from sightline.context.tokens.estimate import Calibration, Calibrations
 
-__all__ = ["CallState", "OpenWork", "Work"]
-
 CallState: TypeAlias = Literal["asked", "running"]
 
 

@@ -21,8 +21,6 @@ from sightline.context.messages.parts import Message, Role
 from sightline.context.messages.state import extract_state
 from sightline.errors import TooLarge
 
-__all__ = ["Writer", "Written", "chain_of", "put_state"]
-
 _SALT_BYTES: Final = 16
 _MESSAGE: Final = (*TABLES["messages"].sealed, "dropped", "digest")
 

@@ -19,8 +19,6 @@ from typing import Final, NamedTuple
 
 from sightline.context.messages.parts import File
 
-__all__ = ["ImageHead", "Mention", "fenced", "image_head", "image_of", "mentions", "quoted"]
-
 _MENTION: Final = re.compile(r'(?<![^\s(\[{])@(?:"([^"\n]+)"|([^\s"]+))')
 _ENDS: Final = ".,;:!?)]}'\u2026"
 _TICKS: Final = re.compile("`+")

@@ -15,17 +15,6 @@ import msgspec
 
 from sightline.context.messages.parts import Message, Part, Role
 
-__all__ = [
-    "Basis",
-    "Draft",
-    "Entry",
-    "EntryMemory",
-    "Outcome",
-    "Status",
-    "by_group",
-    "outcome_of",
-]
-
 Outcome: TypeAlias = Literal["complete", "tool_call", "incomplete"]
 Status: TypeAlias = Literal["complete", "tool_call", "incomplete", "dropped"]
 Basis: TypeAlias = Literal["counted", "estimated", "reported"]

@@ -47,12 +47,6 @@ from sightline.context.projection.strip import close_block, has_block, strip_blo
 from sightline.errors import InvalidInput, NotStorable, TooLarge
 from sightline.slop.protocol.jsontext import text_of
 
-__all__ = [
-    "MAX_DEPTH", "MAX_DIGITS", "UNREADABLE_CHARS", "Gate", "LedgerLimits", "check_json",
-    "check_text", "guarded", "guarded_json", "guarded_text", "shown_json", "shown_text", "storable",
-    "storable_json",
-]  # fmt: skip
-
 MAX_DEPTH: Final = 128
 MAX_DIGITS: Final = 1000
 UNREADABLE_CHARS: Final = 2_000

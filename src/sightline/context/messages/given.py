@@ -24,8 +24,6 @@ from sightline.context.messages.parts import (
 )
 from sightline.errors import InvalidInput
 
-__all__ = ["arguments_given", "input_given", "message_given"]
-
 _T = TypeVar("_T")
 _KEYS: Final = ("content", "name", "refusal", "role", "tool_call_id", "tool_calls")
 _EMPTY: Final[tuple[object, ...]] = (None, [], {})

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from unicodedata import category, combining
 
-__all__ = ["cut_at_or_after", "cut_at_or_before"]
-
 LONGEST = 512  # text that is safe to stream has at most 30 marks on a letter
 ZWJ = "\u200d"
 FLAG_HALVES = "".join(map(chr, range(0x1F1E6, 0x1F200)))

@@ -18,8 +18,6 @@ from typing import Final
 from sightline.context.messages.entries import Entry
 from sightline.context.messages.parts import ToolCall, ToolResult
 
-__all__ = ["compatible", "isolate", "paired"]
-
 # std::slop, context management §2, tool isolation: `gemini` and `gemini_gca` are compatible.
 # Strategies that read each other's tool traffic, by the name of their family.
 FAMILIES: Final = {

@@ -22,18 +22,6 @@ import msgspec
 from sightline._lazy import lazy_pattern
 from sightline.errors import InvalidInput
 
-__all__ = [
-    "MAX_KEYWORDS",
-    "TOP",
-    "Memo",
-    "content_stems",
-    "keywords",
-    "normal_tags",
-    "rank",
-    "stem",
-    "tag_stems",
-]
-
 # std::slop, context management §7: up to five memos are injected with a prompt.
 TOP: Final = 5
 MAX_KEYWORDS: Final = 32

@@ -22,23 +22,6 @@ import msgspec
 from sightline._keywords import NamesKeywords
 from sightline.errors import InvalidInput
 
-__all__ = [
-    "BETWEEN_TEXTS",
-    "UNREADABLE",
-    "File",
-    "Input",
-    "Message",
-    "Part",
-    "Raw",
-    "Reasoning",
-    "Role",
-    "Text",
-    "ToolCall",
-    "ToolResult",
-    "tool_rounds",
-    "units_of",
-]
-
 BETWEEN_TEXTS: Final = "\n\n"
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 

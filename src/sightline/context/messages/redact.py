@@ -23,8 +23,6 @@ from typing import Final
 
 from sightline._lazy import lazy_pattern
 
-__all__ = ["KINDS", "SHORTEST", "know", "redact", "redact_cut", "redact_field"]
-
 # Not in the middle of a longer word. A slash may stand before it (`https://ghp_…@github.com`), but
 # not before prefixes short enough to be words in a path.
 _EDGE: Final = r"(?<![A-Za-z0-9_+-])"

@@ -30,8 +30,6 @@ from sightline.context.messages.entries import Entry, by_group
 from sightline.context.messages.truncate import Tiers, truncate
 from sightline.context.messages.window import Window
 
-__all__ = ["fresh_groups", "replay"]
-
 _NONE: Final[Mapping[int, int]] = MappingProxyType({})
 
 

@@ -25,18 +25,6 @@ import msgspec
 from sightline.context.messages.entries import Entry, EntryMemory
 from sightline.context.messages.parts import BETWEEN_TEXTS, Part, Raw, Text
 
-__all__ = [
-    "HEADING",
-    "TEMPLATE",
-    "StateRebuild",
-    "extract_state",
-    "is_state_heading",
-    "rebuild_request",
-    "strip_state",
-    "strip_states",
-    "unfenced",
-]
-
 # std::slop, context management §3, state format.
 HEADING: Final = "### STATE"
 TEMPLATE: Final = f"""\

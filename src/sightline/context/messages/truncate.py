@@ -27,8 +27,6 @@ from sightline.context.messages.graphemes import cut_at_or_after, cut_at_or_befo
 from sightline.context.messages.parts import Part, ToolResult
 from sightline.errors import InvalidInput
 
-__all__ = ["CUT_MARKS", "Tiers", "cut_from", "hint_for", "truncate"]
-
 _MARK: Final = "\n[…]\n"
 # std::slop, context management §2, dynamic tool truncation: the hint, word for word.
 _HINT: Final = (

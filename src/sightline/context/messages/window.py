@@ -20,17 +20,7 @@ import msgspec
 
 from sightline.errors import InvalidInput
 
-__all__ = ["TokenWindow", "Window", "parse_size"]
-
 _MAX: Final = 2**31 - 1
-
-
-def parse_size(text: str) -> int:
-    """Read a window size as a person types it; raise `InvalidInput` unless it is 0, 1, 2, …"""
-    digits = text.strip()
-    if not (digits.isascii() and digits.isdecimal()) or len(digits) > len(str(_MAX)):
-        raise InvalidInput(f"a window is a number of groups, 0 for all; not {text[:40]!r}")
-    return _checked(int(digits), "size")
 
 
 @dataclass(frozen=True, slots=True)

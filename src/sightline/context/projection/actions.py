@@ -26,8 +26,6 @@ from sightline.slop.protocol.jsontext import read, text_of
 from sightline.slop.protocol.text import shown_action
 from sightline.slop.protocol.tree import Affordance, Node, affordances_of, fold
 
-__all__ = ["ABOUT", "about_lines", "action_details", "write_actions"]
-
 ABOUT: Final = "what actions do, in the app's words:"
 DETAILS: Final = "Its actions, as the app declares them:"
 _WORD: Final = re.compile(r"(?!(?:true|false|null)\b)[^\W\d][\w.+-]*")

@@ -32,11 +32,6 @@ from sightline.slop.protocol.jsontext import canonical, members
 from sightline.slop.protocol.text import format_blocks, write_lines
 from sightline.slop.protocol.tree import TEXT_FIELDS, Extra, Node
 
-__all__ = [
-    "FORMATS", "MEDIA_TYPES", "Format", "check_format", "escaped_lines", "marked", "quoted",
-    "tree_body",
-]  # fmt: skip
-
 Format: TypeAlias = Literal["text", "json", "yaml"]
 FORMATS: Final[tuple[str, ...]] = get_args(Format)
 # What the `format` attribute says.

@@ -27,8 +27,6 @@ from sightline.context.projection.moment import format_moment, parse_moment
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 
-__all__ = ["BUDGET", "WINDOW_S", "BridgeRecord", "decode_bridge", "encode_bridge", "reason_to_drop"]
-
 BUDGET: Final = 4_000  # tokens of state, unless the writer is told otherwise
 WINDOW_S: Final = 10.0
 _FORMAT: Final = "sightline-bridge/1"

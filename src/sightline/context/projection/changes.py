@@ -56,8 +56,6 @@ from sightline.slop.protocol.path import join
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 
-__all__ = ["ChangedNode", "ShownApp", "ShownState", "changed_nodes", "render_changes"]
-
 _ROOT: Final = "/"
 _SINCE: Final = "(only what changed)"
 _NOTHING: Final = "(nothing has changed)"

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CONTRACT", "STRICT_CONTRACT", "contract"]
-
 # SLOP, context injection, security model: the system prompt says that state is untrusted.
 # The tags are written here with their brackets, as the model will see them. This text is the
 # host's own and stands in the system prompt, where no block may stand.

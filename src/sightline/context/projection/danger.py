@@ -22,8 +22,6 @@ from sightline.context.projection.escape import mark_word, reveal
 from sightline.slop.protocol.text import shown_action
 from sightline.slop.protocol.tree import Node, affordances_of, fold
 
-__all__ = ["danger_line"]
-
 _LEAD: Final = "dangerous actions (the user must approve): "
 _MIXED: Final = " (on some nodes)"
 

@@ -45,21 +45,6 @@ import msgspec
 from sightline._lazy import lazy_pattern
 from sightline.context.projection.lookalikes import LATER_LETTERS, LOOKALIKES
 
-__all__ = [
-    "BLOCK_NAMES",
-    "ascii_only",
-    "escape_line",
-    "escape_name",
-    "escape_text",
-    "has_tag",
-    "is_innocent_json",
-    "mark",
-    "mark_json",
-    "mark_word",
-    "reveal",
-    "tag_like",
-]
-
 BLOCK_NAMES: Final = ("slop-state", "slop-apps-available")
 
 # Sentinels: code points that Unicode guarantees never to be characters.

@@ -19,8 +19,6 @@ from sightline.slop.protocol.shapes import depth_stub
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 
-__all__ = ["fold"]
-
 _MARK: Final = b'"folded"'
 
 

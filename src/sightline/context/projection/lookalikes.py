@@ -15,8 +15,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["LATER_LETTERS", "LOOKALIKES"]
-
 LOOKALIKES: Final = {
     "<": "«˂ᐸ᚜ᚲ‹≪≮⋖❬❮❰⟨⟪⧼\u2329\u3008《﹤＜𝈶",
     "s": (

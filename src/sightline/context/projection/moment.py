@@ -11,8 +11,6 @@ from typing import Final
 
 from sightline.errors import InvalidInput
 
-__all__ = ["format_moment", "parse_moment"]
-
 _RFC_3339: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII
 )

@@ -20,8 +20,6 @@ import msgspec
 
 from sightline.errors import InvalidInput
 
-__all__ = ["NAME_LIMIT", "WantedName", "unique_names"]
-
 NAME_LIMIT: Final = 64
 _SHORTEST_LIMIT: Final = 16
 _HASH_CHARS: Final = 7

@@ -26,8 +26,6 @@ import msgspec
 from sightline.slop.protocol.path import format_path
 from sightline.slop.protocol.tree import DEFAULT_SALIENCE, Meta, Node, fold
 
-__all__ = ["FOCUS", "PINNED", "REST", "Key", "Outline", "Ranked", "size_of"]
-
 PINNED, FOCUS, REST = range(3)
 
 _metas: Final = msgspec.json.Decoder(list[Meta | None])

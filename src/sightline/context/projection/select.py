@@ -46,8 +46,6 @@ from sightline.slop.protocol.shapes import depth_stub
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 
-__all__ = ["Omission", "Reason", "Selection", "quarter_chars", "select", "select_bounded"]
-
 Reason: TypeAlias = Literal["budget", "stub", "salience", "disconnected", "awaiting"]
 Counter: TypeAlias = Callable[[str], int]
 _Weights: TypeAlias = dict[tuple[int, int, bool], tuple[Node, int]]

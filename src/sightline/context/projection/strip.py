@@ -17,8 +17,6 @@ from sightline._lazy import lazy_pattern
 from sightline.context.projection.escape import ascii_only, has_tag, mark, reveal
 from sightline.context.projection.lookalikes import LATER_LETTERS
 
-__all__ = ["close_block", "has_block", "strip_blocks"]
-
 # SLOP, context injection, conformance 1: no state-tail block stays in the history.
 # Complete tags as hosts write them; the escaped forms are words of their own.
 _TAG: Final = lazy_pattern(

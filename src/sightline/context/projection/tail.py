@@ -48,22 +48,6 @@ from sightline.slop.protocol.livetext import LiveText
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, AvailableApp, World
 
-__all__ = [
-    "AVAILABLE",
-    "EVERY_APP",
-    "STATE",
-    "Tail",
-    "app_frame",
-    "app_header",
-    "app_heading",
-    "host_lines",
-    "render_available",
-    "render_state",
-    "render_tail",
-    "sealed",
-    "status_line",
-]
-
 STATE, AVAILABLE = BLOCK_NAMES
 EVERY_APP: Final = "*"  # no app's id: what `slop_query` takes for a list of all of them
 _REMEMBERED: Final = 4

@@ -27,8 +27,6 @@ from sightline.slop.protocol.path import join
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 
-__all__ = ["change_note", "changed_signal", "changes_between", "pin_snapshot"]
-
 _VALUE_CHARS: Final = 60
 _encoder: Final = msgspec.json.Encoder(decimal_format="number")
 

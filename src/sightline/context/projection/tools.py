@@ -14,7 +14,7 @@ App text in descriptions is escaped like all app text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -26,8 +26,6 @@ from sightline.slop.protocol.jsontext import text_of
 from sightline.slop.protocol.path import format_path
 from sightline.slop.protocol.tree import Affordance, Node
 from sightline.slop.protocol.world import World
-
-__all__ = ["FIXED_TOOLS", "Target", "Tool", "ToolSet", "ToolTarget", "dynamic_tools", "fixed_tools"]
 
 GROUP_FROM: Final = 8
 ENUM_UP_TO: Final = 20
@@ -97,7 +95,8 @@ class ToolSet(msgspec.Struct, frozen=True):
         return ToolTarget(target.app, path, target.action, params)
 
 
-def _schema(required: Sequence[str] = (), **properties: dict[str, Any]) -> dict[str, Any]:
+def object_schema(*required: str, **properties: Any) -> dict[str, Any]:
+    """Write the JSON Schema of an object: the names that it must have, and what each may be."""
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
@@ -111,8 +110,10 @@ INVOKE: Final = Tool(
     "slop_invoke",
     "Do one of the actions listed in the current state block. The app checks again whether it is "
     "allowed. Actions that cannot be undone may need the user's approval.",
-    _schema(
-        ("app", "path", "action"),
+    object_schema(
+        "app",
+        "path",
+        "action",
         app=_APP,
         path=_PATH,
         action={"type": "string", "description": "The action's name, as listed on the node"},
@@ -123,8 +124,8 @@ QUERY: Final = Tool(
     "slop_query",
     "Read more of an app's state than the current state block shows: children not loaded, or "
     "another part of a collection.",
-    _schema(
-        ("app",),
+    object_schema(
+        "app",
         app=_APP,
         path=_PATH,
         depth={"type": "integer", "minimum": -1, "description": "Levels below it; -1 is all"},
@@ -135,12 +136,12 @@ QUERY: Final = Tool(
 FOCUS: Final = Tool(
     "slop_focus",
     "Ask that a node is shown in full in the next state blocks.",
-    _schema(("app", "path"), app=_APP, path=_PATH),
+    object_schema("app", "path", app=_APP, path=_PATH),
 )
 UNFOCUS: Final = Tool(
     "slop_unfocus",
     "Let a node that you focused be shown as any other again.",
-    _schema(("app", "path"), app=_APP, path=_PATH),
+    object_schema("app", "path", app=_APP, path=_PATH),
 )
 FIXED_TOOLS: Final = (INVOKE, QUERY, FOCUS, UNFOCUS)
 

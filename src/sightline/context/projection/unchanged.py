@@ -16,8 +16,6 @@ from typing import Final
 
 from sightline.context.projection.escape import BLOCK_NAMES
 
-__all__ = ["brief_state", "timeless"]
-
 _TIME: Final = re.compile(rf'^(<(?:{"|".join(BLOCK_NAMES)})) generated_at="[^"\n]*"', re.MULTILINE)
 _STATE: Final = re.compile(
     rf'^<{BLOCK_NAMES[0]} generated_at="[^"\n]*" format="([^"\n]*)">$', re.MULTILINE

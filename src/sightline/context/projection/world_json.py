@@ -20,8 +20,6 @@ from sightline.slop.protocol.codec import decode
 from sightline.slop.protocol.jsontext import NESTING, loads, nests_deeper, text_from_bytes
 from sightline.slop.protocol.world import AppState, AvailableApp, Status, World
 
-__all__ = ["read_world"]
-
 _T = TypeVar("_T")
 _NULL: Final = Raw(b"null")
 

@@ -11,8 +11,6 @@ from sightline.context.slots.shares import Share
 from sightline.context.slots.units import Units
 from sightline.context.tokens.tokens import Counter
 
-__all__ = ["complaints_about", "minima_ignored", "slot_line"]
-
 PRESENT: Final = ("kept", "protected")
 
 

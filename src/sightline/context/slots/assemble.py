@@ -25,8 +25,6 @@ from sightline.context.slots.units import Layout, Units, joined, lay_out
 from sightline.context.tokens.tokens import Counter
 from sightline.errors import DoesNotFit
 
-__all__ = ["assemble"]
-
 
 def assemble(
     slots: Sequence[Slot],

@@ -21,8 +21,6 @@ import msgspec
 from sightline._keywords import NamesKeywords
 from sightline.errors import DoesNotFit, InvalidInput
 
-__all__ = ["OUTPUT_SHARE", "Budget"]
-
 OUTPUT_SHARE: Final = 4  # an output nobody asked for gets one part in this many, at most
 
 

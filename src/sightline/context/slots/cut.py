@@ -16,8 +16,6 @@ from sightline.context.messages.graphemes import cut_at_or_after, cut_at_or_befo
 from sightline.context.messages.parts import Message, Part, Text, ToolResult
 from sightline.context.slots.options import Keep
 
-__all__ = ["SEAM", "UnitText"]
-
 SEAM: Final = "…"
 
 

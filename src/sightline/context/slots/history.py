@@ -15,8 +15,6 @@ from sightline.context.messages.parts import Message, Role, units_of
 from sightline.context.tokens.tokens import Counter
 from sightline.errors import InvalidInput
 
-__all__ = ["History"]
-
 
 class History:
     """Messages in the order they were said, without the input of this turn.

@@ -26,8 +26,6 @@ from sightline.context.slots.options import Keep
 from sightline.context.slots.units import Units
 from sightline.context.tokens.tokens import Counter
 
-__all__ = ["CharLadder", "Ladder", "Piece", "Rung"]
-
 
 class Piece(NamedTuple):
     """One unit kept in part: what its messages become, by index, and their weights."""

@@ -18,8 +18,6 @@ import msgspec
 from sightline.context.messages.parts import Role
 from sightline.errors import InvalidSlot
 
-__all__ = ["Keep", "SlotOptions", "Stability", "TrimBehavior", "share_of"]
-
 TrimBehavior: TypeAlias = Literal["message", "char"]
 Stability: TypeAlias = Literal["frozen", "append", "volatile"]
 Keep: TypeAlias = Literal["tail", "head", "middle-out"]

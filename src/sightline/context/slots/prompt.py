@@ -22,8 +22,6 @@ from sightline.context.slots.receipt import Receipt
 from sightline.context.slots.units import Beginning, Beginnings
 from sightline.errors import InvalidInput
 
-__all__ = ["Prompt", "digest_of", "serialize"]
-
 
 class Prompt(msgspec.Struct, frozen=True, metaclass=NamesKeywords):
     """What one request says. `boundary` is the number of messages in the stable prefix."""

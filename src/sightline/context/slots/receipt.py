@@ -20,8 +20,6 @@ from sightline.context.slots.options import Stability
 from sightline.context.tokens.tokens import Provenance
 from sightline.errors import InvalidInput
 
-__all__ = ["Lines", "MessageLine", "Notice", "Receipt", "Rule", "SlotLine"]
-
 Rule: TypeAlias = Literal["kept", "protected", "max_ratio", "budget", "slack"]
 
 # What each rule means to a reader; the keys are all the rules there are.

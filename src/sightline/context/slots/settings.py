@@ -19,8 +19,6 @@ import msgspec
 
 from sightline.errors import InvalidStrategy
 
-__all__ = ["NoSettings", "Schema", "in_words", "read_schema", "resolve"]
-
 Schema: TypeAlias = type[msgspec.Struct]
 
 

@@ -10,8 +10,6 @@ from sightline.context.slots.ladder import Ladder, Rung
 from sightline.context.slots.options import SlotOptions
 from sightline.context.slots.units import MessageBlocks, Units
 
-__all__ = ["Share", "Slot"]
-
 NOTHING: Final = Rung(0, 0)
 NO_UNITS: Final = Units()
 

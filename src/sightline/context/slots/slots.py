@@ -74,8 +74,6 @@ from sightline.context.slots.units import MessageBlocks
 from sightline.context.tokens.tokens import Counter, counter_for, default_counter
 from sightline.errors import InvalidInput, InvalidSlot
 
-__all__ = ["Content", "Slots"]
-
 Content: TypeAlias = (
     str | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]] | Input | None
 )

@@ -14,8 +14,6 @@ from typing import Final
 from sightline.context.messages.state import TEMPLATE
 from sightline.context.projection.contract import contract
 
-__all__ = ["guidelines_text", "system_text"]
-
 _SYSTEM: Final = """\
 You work for one user. You see their connected applications as they are now, act in them through \
 tools, and remember what matters from one session to the next.

@@ -13,7 +13,7 @@ says what a turn is. Loading and running strategies, with time limits and the
 fall-back, is the shell's part (`sightline.agent.plugins`).
 
 `ctx.state` is a JSON object of the session. What a hook leaves in it is stored with
-the group that the turn writes, and goes when that group goes (`StateLog`).
+the group that the turn writes, and goes when that group goes.
 """
 
 from __future__ import annotations
@@ -37,19 +37,6 @@ from sightline.context.slots.units import MessageBlocks, Units, lay_out
 from sightline.context.tokens.tokens import Counter
 from sightline.errors import InvalidStrategy, SightlineError
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
-
-__all__ = [
-    "Capabilities",
-    "Clock",
-    "Context",
-    "Layers",
-    "Llm",
-    "Memory",
-    "StateLog",
-    "Strategy",
-    "Turn",
-    "Utils",
-]
 
 HOOKS: Final = ("on_init", "on_context_build", "on_turn_end", "on_error")
 
@@ -241,26 +228,6 @@ class Strategy:
         if "on_context_build" not in hooks:
             raise InvalidStrategy(f"strategy {name!r} has no on_context_build(ctx)")
         return cls(name, hooks, read_schema(getattr(source, "config", NoSettings)), origin)
-
-
-class StateLog(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A session's strategy state, as each group left it. A change makes a new log."""
-
-    entries: tuple[tuple[str, dict[str, Any]], ...] = ()
-
-    @property
-    def current(self) -> dict[str, Any]:
-        """The state that the latest group left; a copy."""
-        return copy_of_state(self.entries[-1][1] if self.entries else {})
-
-    def record(self, group_id: str, state: Mapping[str, Any]) -> StateLog:
-        """Return the log after a group wrote this state; a group has one, its last."""
-        others = tuple(entry for entry in self.entries if entry[0] != group_id)
-        return StateLog((*others, (group_id, copy_of_state(state))))
-
-    def without(self, group_id: str) -> StateLog:
-        """Return the log after that group was taken back, and its state with it."""
-        return StateLog(tuple(entry for entry in self.entries if entry[0] != group_id))
 
 
 def copy_of_state(state: Mapping[str, Any]) -> dict[str, Any]:

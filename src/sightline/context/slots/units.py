@@ -22,8 +22,6 @@ from typing import Final, Generic, NamedTuple, TypeVar, cast
 from sightline.context.messages.parts import Message, Text, ToolCall, ToolResult, tool_rounds
 from sightline.context.tokens.tokens import Counter
 
-__all__ = ["Beginnings", "Block", "Layout", "MessageBlocks", "Units", "joined", "lay_out"]
-
 V = TypeVar("V")
 
 BLOCK: Final = 128  # messages, or a few more

@@ -19,8 +19,6 @@ import msgspec
 from sightline.context.messages.attach import image_head
 from sightline.context.messages.parts import File
 
-__all__ = ["ENCODINGS", "PLAIN", "Basis", "basis_of", "file_tokens"]
-
 # Encodings whose vocabulary is inside the wheel of the `tokens` extra.
 ENCODINGS: Final = ("o200k_base", "cl100k_base", "o200k_harmony")
 

@@ -13,8 +13,6 @@ from typing import TypeAlias
 
 from sightline.context.messages.parts import File, Message
 
-__all__ = ["CountCache", "Engine", "SeenMessages", "Tally"]
-
 Tally: TypeAlias = Callable[[Sequence[str]], Sequence[int]]
 
 

@@ -22,8 +22,6 @@ import msgspec
 from sightline.context.tokens.basis import basis_of
 from sightline.errors import InvalidInput
 
-__all__ = ["Calibration", "Calibrations", "estimate"]
-
 LOWER: Final = bytes(range(ord("a"), ord("z") + 1))
 UPPER: Final = bytes(range(ord("A"), ord("Z") + 1))
 DIGITS: Final = b"0123456789"

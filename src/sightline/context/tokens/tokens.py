@@ -38,15 +38,6 @@ from sightline.context.tokens.counts import Engine, SeenMessages
 from sightline.context.tokens.estimate import Calibration, estimate
 from sightline.errors import InvalidInput, MissingExtra
 
-__all__ = [
-    "CharsPerFour",
-    "Counter",
-    "Provenance",
-    "TextCounter",
-    "counter_for",
-    "default_counter",
-]
-
 Provenance: TypeAlias = Literal["counted", "estimated", "declared", "reported"]
 
 CHARS_PER_FOUR: Final = "chars/4"

@@ -19,8 +19,6 @@ from sightline.slop.app.parameters import (
 from sightline.slop.app.pattern import Pattern
 from sightline.slop.protocol.rules import field_violations
 
-__all__ = ["Action", "When"]
-
 When = Callable[[dict[str, Any]], bool]
 
 OPTIONS: Final = frozenset(

@@ -36,8 +36,6 @@ from sightline.slop.transports.link import Link
 from sightline.slop.transports.nats_url import nats_module
 from sightline.slop.transports.unix import serve_unix
 
-__all__ = ["Addresses", "Air", "on_air", "told_to_end"]
-
 _TOKEN_BYTES: Final = 32
 _log: Final = telemetry.logger(__name__)
 

@@ -59,8 +59,6 @@ from sightline.slop.transports.door import Door
 from sightline.slop.transports.link import Link, LinkClosed, Peer
 from sightline.slop.transports.stdio import serve_stdio
 
-__all__ = ["App"]
-
 INVOKE_S: Final = 30.0
 TASK_LINGER_S: Final = 30.0
 HANDSHAKE_S: Final = 5.0

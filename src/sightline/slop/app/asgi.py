@@ -27,8 +27,6 @@ from sightline.slop.transports.health import WORDS, health_status
 from sightline.slop.transports.link import Link, LinkClosed, Outgoing, Peer
 from sightline.slop.transports.packed import packed
 
-__all__ = ["AsgiApp", "AsgiLink"]
-
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]

@@ -22,8 +22,6 @@ from sightline.errors import InvalidDescriptor
 from sightline.slop.protocol.jsontext import members, text_of
 from sightline.slop.protocol.tree import Node
 
-__all__ = ["Closed", "Views", "mark_changes"]
-
 
 class Closed(msgspec.Struct, frozen=True):
     """What a view says while it is closed; it hides whatever is registered below it."""

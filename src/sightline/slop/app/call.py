@@ -8,8 +8,6 @@ from typing import Any
 
 from sightline.slop.protocol.tree import Node
 
-__all__ = ["Call"]
-
 
 @dataclass(frozen=True, slots=True)
 class Call:

@@ -14,8 +14,6 @@ from collections.abc import Collection
 
 from sightline.slop.protocol.tree import Node
 
-__all__ = ["Composition"]
-
 Ids = tuple[str, ...]
 
 

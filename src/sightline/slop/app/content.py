@@ -20,8 +20,6 @@ from sightline.slop.app.call import Call
 from sightline.slop.app.parameters import Parameters, underlying
 from sightline.slop.app.pattern import Pattern
 
-__all__ = ["PIECE", "content_action"]
-
 PIECE: Final = 128 * 1024
 
 

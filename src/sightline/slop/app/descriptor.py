@@ -38,8 +38,6 @@ from sightline.slop.protocol.limits import WIRE
 from sightline.slop.protocol.path import format_path
 from sightline.slop.protocol.tree import ContentRef, Meta, Node, plain
 
-__all__ = ["Described", "NodeDescriptor", "WindowDescriptor", "describe", "fingerprint"]
-
 Ids = tuple[str, ...]
 
 

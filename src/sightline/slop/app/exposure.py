@@ -19,8 +19,6 @@ from sightline.slop.protocol.jsontext import read, text_of
 from sightline.slop.protocol.siblings import Chunk, Siblings
 from sightline.slop.protocol.tree import Node
 
-__all__ = ["Exposure", "expose_at"]
-
 Branches: TypeAlias = tuple[Branch[Action], ...]
 # A chunk of a long list (which is held, so that its id stays its own) and what it became,
 # by the chunk and the patterns that led to it.

@@ -38,8 +38,6 @@ from sightline.slop.protocol.messages import ErrorInfo
 from sightline.slop.protocol.path import format_path, parse_path
 from sightline.slop.protocol.tree import Node
 
-__all__ = ["Invoker", "Running", "running"]
-
 _log: Final = telemetry.logger(__name__)
 _CODES: Final = frozenset({"not_found", "invalid_params", "unauthorized", "conflict", "internal"})
 _GENERIC: Final = "the app failed to do this"

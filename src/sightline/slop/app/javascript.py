@@ -7,8 +7,6 @@ from typing import Final
 
 from sightline.slop.discovery.wellknown import WELL_KNOWN
 
-__all__ = ["MODULES", "SCRIPT", "javascript"]
-
 MODULES: Final = ("sightline", "node", "react", "text")
 # Where an app that is served over HTTP has the provider for its own pages.
 SCRIPT: Final = f"{WELL_KNOWN}/sightline.js"

@@ -9,8 +9,6 @@ from sightline.slop.app.app import App
 from sightline.slop.transports.link import Link
 from sightline.slop.transports.memory import memory_pair
 
-__all__ = ["local_dial"]
-
 
 def local_dial(app: App) -> Callable[[], Awaitable[Link]]:
     """Make what a hub dials to reach an app in this process: `hub.add(id, local_dial(app))`."""

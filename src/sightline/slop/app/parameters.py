@@ -28,8 +28,6 @@ from sightline.errors import ActionError, InvalidInput
 from sightline.slop.app.call import Call
 from sightline.slop.app.validate import Validator
 
-__all__ = ["Parameters", "full_schema", "schema_of_type", "underlying"]
-
 Handler = Callable[..., Any]
 
 

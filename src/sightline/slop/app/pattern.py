@@ -17,8 +17,6 @@ from sightline.errors import InvalidDescriptor
 from sightline.slop.protocol.ids import id_problem
 from sightline.slop.protocol.path import parse_path
 
-__all__ = ["Branch", "Pattern", "checked_ids"]
-
 _HOLE: Final = re.compile(r"\{([A-Za-z_]\w*)\}")
 _LEVELS: Final = 64
 T = TypeVar("T")

@@ -44,8 +44,6 @@ from sightline.slop.protocol.path import format_path
 from sightline.slop.protocol.share import share
 from sightline.slop.protocol.tree import Node
 
-__all__ = ["LAST", "Registration", "Registry", "Rendering", "Where"]
-
 Ids = tuple[str, ...]
 Where = Callable[[Any], bool]
 

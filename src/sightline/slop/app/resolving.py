@@ -30,8 +30,6 @@ from sightline.slop.protocol.messages import Query
 from sightline.slop.protocol.path import format_path, parse_path
 from sightline.slop.protocol.tree import Node
 
-__all__ = ["Resolvers"]
-
 WINDOW: Final = 50
 # How many children a resolver is asked for when one of them is wanted by its id.
 LOOK_UP: Final = 10_000

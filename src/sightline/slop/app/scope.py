@@ -26,7 +26,6 @@ from sightline.slop.protocol.tree import Node
 if TYPE_CHECKING:
     from sightline.slop.app.app import App
 
-__all__ = ["Scope"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 

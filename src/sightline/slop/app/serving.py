@@ -37,8 +37,6 @@ from sightline.slop.transports.link import (
 )
 from sightline.slop.transports.pace import STEP_S, Pace
 
-__all__ = ["COALESCE_S", "PATIENCE", "Answer", "Serving"]
-
 COALESCE_S: Final = 0.05
 # A refusal costs little, and a program under test makes many mistakes.
 PATIENCE: Final = Patience(faults=1_000)

@@ -26,8 +26,6 @@ from sightline.slop.app.action import Action
 from sightline.slop.app.registry import Registry
 from sightline.slop.protocol.tree import Node
 
-__all__ = ["Clock", "Task", "Tasks", "system_clock"]
-
 Clock: TypeAlias = Callable[[], datetime]
 Status: TypeAlias = Literal["pending", "running", "done", "failed", "cancelled"]
 

@@ -15,8 +15,6 @@ import jsonschema_rs
 from sightline.errors import ActionError, InvalidInput
 from sightline.slop.protocol.path import escape
 
-__all__ = ["Validator"]
-
 _MESSAGE_CHARS: Final = 300
 
 

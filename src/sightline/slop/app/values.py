@@ -10,8 +10,6 @@ from sightline.errors import InvalidInput
 from sightline.slop.protocol.limits import Limits
 from sightline.slop.protocol.rules import value_violations
 
-__all__ = ["as_json"]
-
 # How long it may be is for the message that carries it to say.
 _ANY_LENGTH: Final = Limits(string_bytes=1 << 62, value_levels=512)
 

@@ -15,25 +15,6 @@ from sightline.slop.conform.trial import Message, NotShown, Say, Trial, TrialKin
 from sightline.slop.protocol.codec import from_value
 from sightline.slop.protocol.tree import Node
 
-__all__ = [
-    "NOWHERE",
-    "NO_ACTION",
-    "Part",
-    "SeenNode",
-    "TrialTarget",
-    "ask",
-    "before_answer",
-    "code_of",
-    "is_count",
-    "is_error",
-    "paths_of",
-    "query",
-    "sound",
-    "tries",
-    "walk_answer",
-    "whole_tree",
-]  # fmt: skip
-
 # Names that no app has.
 NOWHERE: Final = "/sightline-conform-no-such-node"
 NO_ACTION: Final = "sightline-conform-no-such-action"

@@ -14,8 +14,6 @@ from typing import Final, Literal
 
 from sightline.slop.conform.trial import Message, NotShown, Say, Trial, TrialKind, Verdict
 
-__all__ = ["CONSUMER_TRIALS", "HELLO"]
-
 HELLO: Final[Message] = {
     "type": "hello",
     "provider": {

@@ -31,8 +31,6 @@ from sightline.slop.protocol.patch import apply, ops_from_value
 from sightline.slop.protocol.rules import violations
 from sightline.slop.protocol.tree import Node
 
-__all__ = ["CONVERSATION"]
-
 _PUBLIC_CAPABILITIES: Final = frozenset(
     {"state", "patches", "affordances", "attention", "windowing", "async", "content_refs"}
 )

@@ -12,8 +12,6 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-__all__ = ["Message", "NotShown", "Say", "Trial", "TrialKind", "Verdict", "answers"]
-
 Message: TypeAlias = dict[str, Any]
 
 

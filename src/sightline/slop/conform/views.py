@@ -27,8 +27,6 @@ from sightline.slop.protocol.codec import from_value
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.view import View, project
 
-__all__ = ["VIEWS"]
-
 _TRIES: Final = 3
 
 

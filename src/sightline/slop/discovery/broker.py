@@ -13,8 +13,6 @@ from sightline.slop.transports.nats import Assembler
 from sightline.slop.transports.nats_link import TICK_S, WELCOME_BYTES, shared_at
 from sightline.slop.transports.nats_url import NatsUrl
 
-__all__ = ["FoundOnBroker", "apps_on"]
-
 # Ticks, not seconds: who was too busy to listen has missed nothing.
 _FOUND_TICKS: Final = 20
 _FOUND: Final = 1_000

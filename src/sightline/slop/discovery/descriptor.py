@@ -20,8 +20,6 @@ from sightline.slop.protocol.messages import SLOP_VERSION
 from sightline.slop.transports.door import is_loopback
 from sightline.slop.transports.nats_url import NatsUrl
 
-__all__ = ["DESCRIPTOR_BYTES", "Descriptor", "Nats", "Stdio", "Transport", "Unix", "Ws"]
-
 DESCRIPTOR_BYTES: Final = 64 * 1024
 _SOCKET_PATH_BYTES: Final = 107  # what the kernel's address structure holds
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")

@@ -43,7 +43,6 @@ from sightline.slop.transports.owned import open_owned, open_regular
 if TYPE_CHECKING:
     from sightline.slop.discovery.broker import FoundOnBroker
 
-__all__ = ["Directory", "Discovery", "FoundApps", "Ignored", "announced", "standard_directories"]
 
 POLL_S: Final = 2.0
 _MAX_FILES: Final = 1000

@@ -19,8 +19,6 @@ from sightline._lazy import lazy_pattern
 from sightline.errors import InvalidInput
 from sightline.slop.discovery.wellknown import own_websocket
 
-__all__ = ["PAGE_BYTES", "page_websocket"]
-
 PAGE_BYTES: Final = 64 * 1024
 _NAME: Final = "slop"
 _IN_PAGE: Final = "postmessage"

@@ -19,15 +19,6 @@ from sightline.slop.protocol.jsontext import NESTING, nests_deeper, text_from_by
 from sightline.slop.protocol.messages import ProviderInfo
 from sightline.slop.transports.door import is_loopback
 
-__all__ = [
-    "WELL_KNOWN",
-    "describe_app",
-    "document_url",
-    "own_websocket",
-    "page_url",
-    "websocket_url",
-]
-
 WELL_KNOWN: Final = "/.well-known/slop"  # RFC 8615: well-known URIs
 _PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 _UNSAFE: Final = re.compile(r"[^!-~]")  # RFC 3986: a URL is printable ASCII without blanks

@@ -27,8 +27,6 @@ from sightline.slop.transports.nats_url import NatsUrl, is_nats, nats_module
 from sightline.slop.transports.stdio import spawn_stdio, words_of
 from sightline.slop.transports.unix import connect_unix
 
-__all__ = ["dial_address", "dial_descriptor"]
-
 
 def dial_address(
     address: str, *, token: str | None = None, discovery: Discovery | None = None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Backoff"]
-
 
 class Backoff(msgspec.Struct, frozen=True):
     """Exponential delays with jitter: the n-th lies between half and all of first · factorⁿ."""

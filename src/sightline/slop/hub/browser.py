@@ -54,7 +54,6 @@ from sightline.slop.transports.sockets import connection_owner, listener_owner
 if TYPE_CHECKING:  # loaded where a bridge is opened: a start without one need not wait for it
     from sightline.slop.transports.websocket import WebSocketLink
 
-__all__ = ["BRIDGE_PORT", "BrowserBridge", "PageSeats"]
 
 BRIDGE_PORT: Final = 9339
 CONNECTIONS: Final = 64

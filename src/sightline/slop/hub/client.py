@@ -67,8 +67,6 @@ from sightline.slop.protocol.tree import Node
 from sightline.slop.transports.link import Link, LinkClosed, Peer
 from sightline.slop.transports.pace import Pace
 
-__all__ = ["Client", "Dial", "Lost", "Outcome", "Silent", "State"]
-
 Dial: TypeAlias = Callable[[], Awaitable[Link]]
 State: TypeAlias = Literal["connecting", "connected", "resting", "closed"]
 

@@ -30,8 +30,6 @@ from sightline.slop.protocol.tree import ContentRef
 from sightline.slop.transports.link import why
 from sightline.slop.transports.owned import open_regular
 
-__all__ = ["ContentAccess", "path_in_app", "read_content", "read_text"]
-
 _SLOP: Final = "slop://content/"
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 

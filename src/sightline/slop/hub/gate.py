@@ -23,8 +23,6 @@ from typing import Final, Literal, TypeAlias
 
 from sightline.slop.transports.door import Refusal, Visitor
 
-__all__ = ["APP_PATH", "BRIDGE_PATH", "BridgeGate", "Guest", "is_extension"]
-
 APP_PATH: Final = "/slop"
 BRIDGE_PATH: Final = "/slop-bridge"
 _EXTENSION: Final = re.compile(r"(?:chrome|moz|safari-web)-extension://[A-Za-z0-9-]{1,64}")

@@ -48,7 +48,6 @@ from sightline.slop.transports.nats_url import is_nats
 if TYPE_CHECKING:
     from sightline.slop.hub.browser import BrowserBridge
 
-__all__ = ["Hub", "WantedApp"]
 
 IDLE_S: Final = 300.0
 READY_S: Final = 5.0

@@ -28,8 +28,6 @@ from sightline.slop.transports.door import is_loopback
 from sightline.slop.transports.link import Link, Peer
 from sightline.slop.transports.stdio import spawn_stdio, words_of
 
-__all__ = ["TARGET_VARIABLE", "TRANSPORT", "McpTarget", "dial_mcp", "is_mcp"]
-
 TRANSPORT: Final = "mcp"
 # The program between a server and us, and the variable in which it is told what to reach: what
 # is in it may be secret, and a command line can be read by every user of the machine.

@@ -14,8 +14,6 @@ import msgspec
 from sightline.slop.discovery.descriptor import Nats, Stdio, Transport, Unix, Ws
 from sightline.slop.transports.link import Peer
 
-__all__ = ["Origin", "OriginKind"]
-
 OriginKind: TypeAlias = Literal[
     "own", "unix", "websocket", "nats", "stdio", "mcp", "page", "memory"
 ]

@@ -12,8 +12,6 @@ from sightline.errors import InvalidInput, Unreachable
 from sightline.slop.hub.relay import MESSAGE_BYTES, Absence, Relay, Tab, message_type
 from sightline.slop.transports.link import LinkClosed, Outgoing, Peer
 
-__all__ = ["ABSENCES", "PageLink"]
-
 ABSENCES: Final[dict[Absence, str]] = {
     "closed": "its tab is closed",
     "asleep": "its tab is asleep",

@@ -19,8 +19,6 @@ from sightline.errors import InvalidInput
 from sightline.slop.transports.link import why
 from sightline.slop.transports.owned import open_owned, open_regular
 
-__all__ = ["Pairing", "PairingFile"]
-
 _TOKEN_BYTES: Final = 32
 _FILE_BYTES: Final = 64 * 1024
 _ORIGINS: Final = 100

@@ -19,10 +19,6 @@ from sightline.slop.hub.client import Client, Lost, Silent
 from sightline.slop.hub.mcp import TRANSPORT
 from sightline.slop.protocol.consumer import ConsumerEvent, EventArrived
 
-__all__ = [
-    "ANSWER", "QUESTION", "QUESTIONS", "AskUser", "QuestionRelay", "UserAnswer", "UserQuestion",
-]  # fmt: skip
-
 QUESTION: Final = "question"
 QUESTIONS: Final = "questions"
 ANSWER: Final = "answer"

@@ -27,18 +27,6 @@ from msgspec import Meta, Raw
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 
-__all__ = [
-    "MESSAGE_BYTES",
-    "Absence",
-    "BridgeConsumer",
-    "Opening",
-    "Relay",
-    "Tab",
-    "TabSource",
-    "TabWatcher",
-    "message_type",
-]
-
 TABS: Final = 64
 OPENINGS: Final = 64
 MESSAGE_BYTES: Final = 17 * 1024 * 1024

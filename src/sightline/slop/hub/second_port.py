@@ -17,8 +17,6 @@ from sightline.slop.hub.client import Dial
 from sightline.slop.transports.link import Link, LinkClosed, QuickLink
 from sightline.slop.transports.websocket import serve_websocket
 
-__all__ = ["serve_relay"]
-
 
 @asynccontextmanager
 async def serve_relay(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-__all__ = ["Signal"]
-
 
 class Signal:
     """Wakes everyone who waits, each time something changed. One event loop only."""

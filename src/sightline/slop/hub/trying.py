@@ -23,8 +23,6 @@ from sightline.slop.hub.client import Dial
 from sightline.slop.protocol.jsontext import NESTING, loads, nests_deeper
 from sightline.slop.transports.link import Link, LinkClosed
 
-__all__ = ["PROVIDER_TRIALS", "TrialBounds", "Tried", "WireMessage", "try_consumer", "try_provider"]
-
 PROVIDER_TRIALS: Final = (*CONVERSATION, *VIEWS)
 _TEXT_BYTES: Final = 500
 _KEPT: Final = 40

@@ -11,8 +11,6 @@ from sightline.slop.hub.signal import Signal
 from sightline.slop.protocol.consumer import Mirror
 from sightline.slop.protocol.tree import Node
 
-__all__ = ["Watch"]
-
 
 class Watch:
     """A live view of one app. It outlives connections; `is_current` tells whether to trust it."""

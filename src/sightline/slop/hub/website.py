@@ -23,8 +23,6 @@ from sightline.slop.discovery.pagetag import PAGE_BYTES, page_websocket
 from sightline.slop.discovery.wellknown import document_url, page_url, websocket_url
 from sightline.slop.transports.link import why
 
-__all__ = ["find_websocket"]
-
 ANSWER_S: Final = 5.0
 _HEAD_BYTES: Final = 16 * 1024
 _MISSING: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.GONE})

@@ -20,8 +20,6 @@ from sightline.slop.protocol.path import format_path
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.view import Projector, View
 
-__all__ = ["Bound", "Bounding", "Bounds"]
-
 Ids = tuple[str, ...]
 
 

@@ -57,17 +57,6 @@ from sightline.slop.protocol.rules import violations
 from sightline.slop.protocol.siblings import Siblings
 from sightline.slop.protocol.tree import TEXT_FIELDS, Affordance, ContentRef, Extra, Meta, Node
 
-__all__ = [
-    "SeenSnapshot",
-    "build",
-    "decode",
-    "decode_steps",
-    "encode",
-    "from_value",
-    "is_sound_field",
-    "snapshot_steps",
-]
-
 
 class _NotNative(Exception):
     """The native encoder met a node with unknown fields."""

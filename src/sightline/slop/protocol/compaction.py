@@ -37,8 +37,6 @@ from sightline.slop.protocol.share import share
 from sightline.slop.protocol.siblings import Chunk, ShortList, Siblings
 from sightline.slop.protocol.tree import DEFAULT_SALIENCE, Node
 
-__all__ = ["Compaction", "compact"]
-
 # A threshold at which everything is collapsed that may be: no salience is above 1.
 _ALL: Final = 2.0
 # So many scores from one tree to the next, and the threshold is looked for from above again.

@@ -53,14 +53,6 @@ from sightline.slop.protocol.view import View
 if TYPE_CHECKING:
     from sightline.slop.protocol.provider import Audience, Provider, ViewGroup
 
-__all__ = [
-    "Connection",
-    "InvokeRequested",
-    "QueryRequested",
-    "Request",
-    "Subscription",
-    "event_body",
-]
 
 _JSON: Final = msgspec.json.Encoder()
 _SEND_BYTES: Final = 32 * 1024

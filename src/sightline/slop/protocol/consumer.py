@@ -75,21 +75,6 @@ from sightline.slop.protocol.pieces import (
 )
 from sightline.slop.protocol.tree import Node
 
-__all__ = [
-    "Connected",
-    "Consumer",
-    "ConsumerEvent",
-    "EventArrived",
-    "Garbled",
-    "InvokeAnswered",
-    "MirrorChanged",
-    "QueryAnswered",
-    "Refused",
-    "RequestFailed",
-    "Resumed",
-    "SharedReading",
-]
-
 MESSAGE_BYTES: Final = 17 * 1024 * 1024
 _BATCHED_MESSAGES: Final = 10_000
 _MEASURED_NODES: Final = 1_000

@@ -40,8 +40,6 @@ from sightline.slop.protocol.path import PatchPath, escape, parse_patch_path
 from sightline.slop.protocol.siblings import Chunk, Siblings
 from sightline.slop.protocol.tree import TEXT_FIELDS, Node, same_extra, same_presence
 
-__all__ = ["diff", "needs_snapshot"]
-
 # What an operation takes beside its path and its value.
 _OP_BYTES: Final = len('{"op":"replace","path":"","value":},')
 _NULL: Final = Raw(b"null")

@@ -23,18 +23,6 @@ import re
 import unicodedata
 from typing import Final
 
-__all__ = [
-    "ID_BYTES",
-    "OWN_APPS",
-    "RESERVED",
-    "app_id_problem",
-    "app_name_problem",
-    "id_problem",
-    "legal_id",
-    "reads_as_own",
-    "suggested_app_id",
-]
-
 # SLOP, state tree: an id is no name of a field, and has neither / nor ~.
 RESERVED: Final = frozenset(
     {"properties", "children", "affordances", "meta", "content_ref", "id", "type"}

@@ -32,27 +32,6 @@ from msgspec import UNSET, Raw, UnsetType
 
 from sightline.errors import InvalidJson
 
-__all__ = [
-    "NESTING",
-    "NO_BRACKET",
-    "UP_AND_DOWN",
-    "JsonText",
-    "canonical",
-    "clip",
-    "depth_steps",
-    "escape_controls",
-    "loads",
-    "masked",
-    "members",
-    "nests_deeper",
-    "read",
-    "same",
-    "sendable",
-    "shallow_steps",
-    "text_from_bytes",
-    "text_of",
-]
-
 # A field's JSON text, or UNSET where the field is absent.
 JsonText: TypeAlias = Raw | UnsetType
 

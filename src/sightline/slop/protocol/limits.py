@@ -15,8 +15,6 @@ import msgspec
 from sightline.slop.protocol.ids import ID_BYTES
 from sightline.slop.protocol.jsontext import NESTING
 
-__all__ = ["DEFAULT", "NODE_BYTES", "WIRE", "Limits", "ProviderLimits"]
-
 # The shortest node, as JSON. So a text has at most one node for each so many bytes.
 NODE_BYTES: Final = len('{"id":"a","type":"b"}')
 

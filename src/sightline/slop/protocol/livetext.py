@@ -22,8 +22,6 @@ from sightline.slop.protocol.siblings import Chunk, ShortList
 from sightline.slop.protocol.text import LineWriter, write_blocks, write_lines
 from sightline.slop.protocol.tree import Node
 
-__all__ = ["LiveText"]
-
 # Texts are joined until they have so many characters.
 _LONG: Final = 4 * 1024
 # So many nodes are written together.

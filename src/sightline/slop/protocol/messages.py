@@ -40,49 +40,9 @@ from sightline.slop.protocol.pieces import (
 )
 from sightline.slop.protocol.view import View
 
-__all__ = [
-    "MESSAGE_BYTES",
-    "SLOP_VERSION",
-    "BadMessage",
-    "Batch",
-    "ConsumerMessage",
-    "ErrorCode",
-    "ErrorInfo",
-    "ErrorMessage",
-    "Event",
-    "Filter",
-    "Hello",
-    "Invoke",
-    "Patch",
-    "ProviderInfo",
-    "ProviderMessage",
-    "Query",
-    "Result",
-    "ResumePoint",
-    "Snapshot",
-    "Subscribe",
-    "Unsubscribe",
-    "consumer_message_steps",
-    "parse_consumer_message",
-    "parse_provider_message",
-    "provider_message_steps",
-    "serialize",
-    "short_consumer_message",
-    "short_provider_message",
-]
-
 SLOP_VERSION: Final = "0.1"
 MESSAGE_BYTES: Final = 1024 * 1024
 
-ErrorCode: TypeAlias = Literal[
-    "not_found",
-    "invalid_params",
-    "unauthorized",
-    "conflict",
-    "internal",
-    "bad_request",
-    "not_supported",
-]
 _ID_CHARS: Final = 256
 _Id: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=_ID_CHARS)]
 _Path: TypeAlias = Annotated[str, msgspec.Meta(max_length=65_536)]

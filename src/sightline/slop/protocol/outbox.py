@@ -17,8 +17,6 @@ from typing import Any, Final, TypeAlias
 
 from sightline.slop.protocol.limits import ProviderLimits
 
-__all__ = ["Body", "MessageParts", "Outbox"]
-
 # A message as bytes that follow each other; what other readers get too is there once for all.
 MessageParts: TypeAlias = tuple[bytes, ...]
 

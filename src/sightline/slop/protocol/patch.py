@@ -48,8 +48,6 @@ from sightline.slop.protocol.rules import field_violations, value_violations
 from sightline.slop.protocol.share import share, share_steps
 from sightline.slop.protocol.tree import ChildList, Node
 
-__all__ = ["Op", "apply", "apply_steps", "decode_ops", "encode_ops", "ops_from_value"]
-
 
 class Op(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One operation, as it is on the wire."""

@@ -16,17 +16,6 @@ from typing import Final, NamedTuple
 
 from sightline.errors import InvalidPath
 
-__all__ = [
-    "FIELDS",
-    "PatchPath",
-    "escape",
-    "format_path",
-    "join",
-    "parse_patch_path",
-    "parse_path",
-    "unescape",
-]
-
 FIELDS: Final = frozenset({"properties", "children", "affordances", "meta", "content_ref", "type"})
 
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from sightline.errors import LetGo
 
-__all__ = ["Patience", "PatienceLeft"]
-
 
 @dataclass(frozen=True, slots=True)
 class Patience:

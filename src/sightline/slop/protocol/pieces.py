@@ -28,27 +28,6 @@ from msgspec import Raw
 from sightline.errors import InvalidJson
 from sightline.slop.protocol.jsontext import NO_BRACKET, UP_AND_DOWN, masked, read
 
-__all__ = [
-    "EXACT_BYTES",
-    "GROUP_BYTES",
-    "PIECE_BYTES",
-    "VALUES_AT_ONCE",
-    "WHOLE_BYTES",
-    "Part",
-    "Steps",
-    "Text",
-    "cut",
-    "fields",
-    "finish",
-    "groups",
-    "items",
-    "joined",
-    "most_values",
-    "runs",
-    "size",
-    "value",
-]
-
 # What the native parser may be given in one go: some 10 ms, whatever is in it.
 WHOLE_BYTES: Final = 1024 * 1024
 # How long a container may be before it is opened, and a run of members before it ends.

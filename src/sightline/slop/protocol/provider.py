@@ -36,8 +36,6 @@ from sightline.slop.protocol.showing import Showing, ViewChange
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.view import View
 
-__all__ = ["CAPABILITIES", "Audience", "Provider", "ViewGroup"]
-
 CAPABILITIES: Final = (
     "state",
     "patches",

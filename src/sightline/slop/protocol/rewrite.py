@@ -21,8 +21,6 @@ import msgspec
 from sightline.slop.protocol.siblings import Chunk, Siblings
 from sightline.slop.protocol.tree import ChildList, Node, same_presence
 
-__all__ = ["DESCEND", "RewriteMemory", "RewriteStage", "rewrite", "settled"]
-
 DESCEND: Final = object()
 _REMEMBERED_CHUNKS: Final = 4096
 

@@ -21,8 +21,6 @@ from sightline.slop.protocol.ids import RESERVED, id_problem
 from sightline.slop.protocol.limits import DEFAULT, Limits
 from sightline.slop.protocol.path import escape, join
 
-__all__ = ["field_violations", "violations"]
-
 
 class _Rule(NamedTuple):
     holds: Callable[[Any], bool]

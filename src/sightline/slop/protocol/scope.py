@@ -14,14 +14,6 @@ from sightline.errors import InvalidPath
 from sightline.slop.protocol.path import format_path, join, parse_path
 from sightline.slop.protocol.tree import Affordance, Node
 
-__all__ = [
-    "ScopedAction",
-    "actions_in_scope",
-    "find_action",
-    "inherited_context",
-    "nearest_context",
-]
-
 _CONTEXT: Final = "context"
 
 

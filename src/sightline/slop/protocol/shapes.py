@@ -16,8 +16,6 @@ from msgspec import Raw, UnsetType
 from sightline.slop.protocol.jsontext import members, text_of
 from sightline.slop.protocol.tree import Node
 
-__all__ = ["compacted_node", "depth_stub"]
-
 _NO_PROPERTIES: Final = Raw(b"{}")
 
 

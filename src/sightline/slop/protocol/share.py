@@ -14,8 +14,6 @@ from typing import Final
 from sightline.slop.protocol.pieces import Steps, finish
 from sightline.slop.protocol.tree import Node, same_presence
 
-__all__ = ["share", "share_steps"]
-
 _NODES: Final = 256
 
 

@@ -23,8 +23,6 @@ from sightline.slop.protocol.patch import encode_ops
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.view import Projector, View
 
-__all__ = ["Showing", "ViewChange"]
-
 
 class Showing:
     """What one view shows of one tree, and the ops that lead to a later one."""

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 else:  # not an abstract class, which would make every `isinstance` slow
     _Nodes = object
 
-__all__ = ["CHUNK", "WIDE", "Chunk", "ShortList", "SiblingPosition", "Siblings"]
 
 WIDE: Final = 128
 CHUNK: Final = 256

@@ -28,10 +28,6 @@ from msgspec import UNSET, Raw, UnsetType
 
 from sightline.slop.protocol.tree import Affordance, Meta, Node, affordances_of
 
-__all__ = [
-    "LineWriter", "format_blocks", "format_tree", "shown_action", "write_blocks", "write_lines",
-]  # fmt: skip
-
 _encoder: Final = msgspec.json.Encoder(decimal_format="number")
 _objects: Final = msgspec.json.Decoder(list[dict[str, Any] | None])
 _metas: Final = msgspec.json.Decoder(list[Meta | None])

@@ -37,18 +37,6 @@ from sightline.slop.protocol.path import format_path, parse_path
 from sightline.slop.protocol.rules import field_violations, violations
 from sightline.slop.protocol.siblings import WIDE, Chunk, ShortList, SiblingPosition, Siblings
 
-__all__ = [
-    "DEFAULT_SALIENCE",
-    "TEXT_FIELDS",
-    "Affordance",
-    "ChildList",
-    "ContentRef",
-    "Extra",
-    "Meta",
-    "Node",
-    "fold",
-]
-
 # What a salience that is not declared counts as.
 DEFAULT_SALIENCE: Final = 0.5
 # The fields that a node keeps as JSON text, in the order in which they are written.

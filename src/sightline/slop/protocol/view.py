@@ -23,14 +23,12 @@ from functools import partial
 import msgspec
 
 from sightline.errors import InvalidInput
-from sightline.slop.protocol.compaction import Compaction, compact
+from sightline.slop.protocol.compaction import Compaction
 from sightline.slop.protocol.jsontext import members, text_of
 from sightline.slop.protocol.rewrite import DESCEND, RewriteMemory, RewriteStage, rewrite
 from sightline.slop.protocol.shapes import depth_stub
 from sightline.slop.protocol.share import share
 from sightline.slop.protocol.tree import DEFAULT_SALIENCE, Meta, Node
-
-__all__ = ["Projector", "View", "compact", "filter_tree", "project", "truncate", "window"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,25 +110,6 @@ class _Sharing:
             self._result = result if self._result is None else share(self._result, result)
             self._source = source
         return self._result
-
-
-def filter_tree(
-    root: Node,
-    min_salience: float | None = None,
-    types: frozenset[str] | None = None,
-    *,
-    retain_ancestors: bool = False,
-) -> Node:
-    """Drop nodes below a salience or of other types, with their subtrees; never the root.
-
-    With `retain_ancestors` a node stays if something below it does.
-    """
-    return rewrite(root, _Filter(min_salience, types, retain_ancestors))
-
-
-def truncate(root: Node, depth: int, *, available_actions: bool = False) -> Node:
-    """Make depth stubs of the nodes with children at this distance from the root."""
-    return root if depth < 0 else rewrite(root, _Truncate(depth, available_actions))
 
 
 def window(root: Node, offset: int, count: int) -> Node:

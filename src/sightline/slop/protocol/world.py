@@ -11,8 +11,6 @@ from typing import Literal, TypeAlias
 
 from sightline.slop.protocol.tree import Node
 
-__all__ = ["AppState", "AvailableApp", "Status", "World"]
-
 Status: TypeAlias = Literal["connected", "awaiting", "disconnected"]
 
 

@@ -28,8 +28,6 @@ import msgspec
 from sightline.errors import InvalidInput
 from sightline.slop.transports.link import Peer
 
-__all__ = ["LABEL", "SUBPROTOCOL", "Door", "Refusal", "Visitor", "is_loopback"]
-
 SUBPROTOCOL: Final = "slop"
 # SLOP, transport: a browser offers this label and the token; the answer names the label alone.
 LABEL: Final = "slop.bearer"

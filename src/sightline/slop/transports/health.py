@@ -14,8 +14,6 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Final
 
-__all__ = ["LIVE", "READY", "WORDS", "Health", "health_status"]
-
 LIVE: Final = "/healthz"
 READY: Final = "/readyz"
 WORDS: Final = {HTTPStatus.OK: b"ok\n", HTTPStatus.SERVICE_UNAVAILABLE: b"not ready\n"}

@@ -16,8 +16,6 @@ from typing import Final
 
 from sightline.slop.transports.link import WRITE_BYTES, LinkClosed, Outgoing, Peer
 
-__all__ = ["LineLink", "LineSplitter"]
-
 _CHUNK_BYTES: Final = 64 * 1024
 _CLOSE_S: Final = 1.0
 

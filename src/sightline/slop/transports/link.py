@@ -26,22 +26,6 @@ import msgspec
 
 import sightline.telemetry as telemetry
 
-__all__ = [
-    "CONSUMER_BYTES",
-    "PIECE_BYTES",
-    "PROVIDER_BYTES",
-    "WRITE_BYTES",
-    "Handler",
-    "Handlers",
-    "Link",
-    "LinkClosed",
-    "Outgoing",
-    "Peer",
-    "QuickLink",
-    "cut",
-    "why",
-]
-
 # The longest message that each side takes: requests are small, snapshots are not.
 PROVIDER_BYTES: Final = 1024 * 1024
 CONSUMER_BYTES: Final = 17 * 1024 * 1024

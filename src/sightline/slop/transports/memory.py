@@ -9,8 +9,6 @@ from typing import Final
 
 from sightline.slop.transports.link import LinkClosed, Outgoing, Peer
 
-__all__ = ["MemoryLink", "memory_pair"]
-
 WINDOW_BYTES: Final = 64 * 1024
 
 

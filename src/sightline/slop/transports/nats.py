@@ -38,11 +38,6 @@ from sightline.slop.protocol.messages import ProviderInfo, Subscribe
 from sightline.slop.transports.link import why
 from sightline.slop.transports.nats_url import NatsUrl
 
-__all__ = [
-    "BEAT_S", "Assembler", "Broker", "Welcome", "digest_of", "subject_of",
-    "view_digest",
-]  # fmt: skip
-
 # How often an app says on each of its subjects that it is there.
 BEAT_S: Final = 1.0
 _PING_S: Final = 1.0

@@ -50,8 +50,6 @@ from sightline.slop.transports.nats import (
 )
 from sightline.slop.transports.nats_url import NatsUrl
 
-__all__ = ["serve_nats"]
-
 _VIEWS: Final = 1_024
 _ASKERS: Final = 1_024
 _IDLE_S: Final = 60.0

@@ -58,8 +58,6 @@ from sightline.slop.transports.nats import (
 )
 from sightline.slop.transports.nats_url import NatsUrl
 
-__all__ = ["TICK_S", "WELCOME_BYTES", "NatsLink", "connect_nats", "shared_at"]
-
 TICK_S: Final = BEAT_S / 2
 # Ticks, not seconds: who was too busy to listen has missed nothing.
 _QUIET_TICKS: Final = 7

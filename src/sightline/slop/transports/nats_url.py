@@ -19,8 +19,6 @@ from sightline.errors import InvalidInput, MissingExtra
 from sightline.slop.protocol.ids import app_id_problem
 from sightline.slop.transports.door import is_loopback
 
-__all__ = ["NatsUrl", "is_nats", "nats_module"]
-
 _PORT: Final = 4222
 # What we call them, and what the library does.
 _SCHEMES: Final = {"nats": "nats", "nats+tls": "tls"}

@@ -26,8 +26,6 @@ from typing import Final
 
 from sightline.errors import InvalidInput
 
-__all__ = ["directory_problem", "open_owned", "open_regular"]
-
 _ROOT: Final = 0
 _OTHERS_WRITE: Final = 0o022
 _LINKS: Final = 40  # as many as Linux follows in one path

@@ -15,8 +15,6 @@ from typing import Final, TypeVar
 from sightline.slop.protocol.patience import Patience, PatienceLeft
 from sightline.slop.protocol.pieces import Steps
 
-__all__ = ["STEP_S", "Pace"]
-
 # After so much work everybody else has a turn.
 STEP_S: Final = 0.002
 # A timer or a socket is noticed in one round of the loop, its task wakes in the next, and who

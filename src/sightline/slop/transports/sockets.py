@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-__all__ = ["connection_owner", "listener_owner"]
-
 Address: TypeAlias = tuple[str, int]
 
 _TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")

@@ -30,8 +30,6 @@ from sightline.slop.transports.link import (
     why,
 )
 
-__all__ = ["serve_stdio", "spawn_stdio", "words_of"]
-
 _OUT_FD: Final = 3
 _IN_FD: Final = 4
 _GRACE_S: Final = 2.0

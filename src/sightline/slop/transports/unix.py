@@ -31,8 +31,6 @@ from sightline.slop.transports.link import (
 )
 from sightline.slop.transports.owned import open_owned
 
-__all__ = ["connect_unix", "serve_unix"]
-
 _ROOT: Final = 0
 _CREDENTIALS: Final = struct.Struct("3i")
 _BACKLOG: Final = 128

@@ -57,8 +57,6 @@ from sightline.slop.transports.link import (
 )
 from sightline.slop.transports.packed import packed
 
-__all__ = ["Judge", "WebSocketLink", "connect_websocket", "serve_judged", "serve_websocket"]
-
 # Decides about a request: its path, what it says, and the addresses of our end and of the other.
 Judge: TypeAlias = Callable[
     [str, Visitor, tuple[str, int], tuple[str, int]], Awaitable[Refusal | None]

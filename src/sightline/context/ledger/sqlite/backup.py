@@ -15,8 +15,6 @@ import apsw
 from sightline.context.ledger.sqlite.connect import sync_directory, translated
 from sightline.errors import LedgerUnusable
 
-__all__ = ["backup"]
-
 
 def backup(
     target: Path, copy_into: Callable[[apsw.Connection], None], check: Callable[[Path], None]

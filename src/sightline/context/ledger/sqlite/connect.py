@@ -29,15 +29,6 @@ from sightline.context.ledger.sqlite.takeover import take_over
 from sightline.context.ledger.transaction import seal
 from sightline.errors import InvalidInput, LedgerDamaged, LedgerUnavailable, LedgerUnusable
 
-__all__ = [
-    "found",
-    "open_for_reading",
-    "open_for_writing",
-    "sqlite_version",
-    "sync_directory",
-    "translated",
-]
-
 BUSY_TIMEOUT_MS: Final = 60_000
 
 

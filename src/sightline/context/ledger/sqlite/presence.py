@@ -18,8 +18,6 @@ from typing import Final
 from sightline.context.ledger.paths import journal_path
 from sightline.errors import LedgerUnavailable
 
-__all__ = ["attend", "bury", "is_held"]
-
 _NAME: Final = re.compile(r"[0-9a-f]{32}")
 
 

@@ -26,8 +26,6 @@ from sightline.context.ledger.sqlite.statement import cell_after, literal, one_s
 from sightline.context.ledger.sqlite.worker import QueryAnswer, QueryRequest
 from sightline.errors import InvalidInput, QueryRefused
 
-__all__ = ["QueryProcess"]
-
 _START_S: Final = 30.0
 _GRACE_S: Final = 0.5  # for an answer that is ready and on its way
 _MAX_ID: Final = 2**63 - 1

@@ -12,8 +12,6 @@ from sightline.context.ledger.rows import Row, Statement, Values, marks, rewriti
 from sightline.context.ledger.seal import ZERO, Value, tally_move
 from sightline.context.ledger.transaction import seal
 
-__all__ = ["SqliteReader", "SqliteWriter", "fetch"]
-
 _LAST_ID: Final = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
 
 

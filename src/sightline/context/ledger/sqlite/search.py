@@ -16,8 +16,6 @@ import apsw
 from sightline.context.ledger.retrieval import SearchHit, excerpt
 from sightline.errors import InvalidInput
 
-__all__ = ["index_rest", "search_messages"]
-
 _BATCH: Final = 500  # messages in one transaction: nobody waits long to write between two
 _REST: Final = "rest_text"
 _LONGEST: Final = 1_000

@@ -13,8 +13,6 @@ from typing import Final
 from sightline._lazy import lazy_pattern
 from sightline.errors import QueryRefused
 
-__all__ = ["cell_after", "literal", "one_statement", "rows_after"]
-
 # Strings, quoted names, comments, a semicolon, or a run of anything else. Openers
 # without their end match alone and are refused.
 _TOKEN: Final = lazy_pattern(

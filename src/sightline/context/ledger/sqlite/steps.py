@@ -14,16 +14,6 @@ import apsw
 
 from sightline.errors import LedgerUnusable
 
-__all__ = [
-    "APPLICATION_ID",
-    "FORMAT",
-    "MIGRATIONS",
-    "NUMBERED",
-    "STEMS_FORMAT",
-    "format_of",
-    "migrate",
-]
-
 APPLICATION_ID: Final = int.from_bytes(b"SLGN", "big")
 
 _CONVERSATIONS: Final = """

@@ -34,8 +34,6 @@ from sightline.context.ledger.sqlite.steps import NUMBERED
 from sightline.context.ledger.store import Clock, Mode, Store, Watch, now_utc
 from sightline.errors import SightlineError
 
-__all__ = ["SqliteStore"]
-
 _DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, UnicodeDecodeError)
 
 

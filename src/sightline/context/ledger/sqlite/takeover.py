@@ -25,8 +25,6 @@ from sightline.context.messages.gate import Gate
 from sightline.context.tokens.estimate import Calibrations
 from sightline.errors import InvalidInput
 
-__all__ = ["take_over"]
-
 FORMAT: Final = 5
 _WIRE_FORMAT: Final = 1
 _FOLD: Final = "fold "

@@ -29,8 +29,6 @@ from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.sqlite.connect import open_for_reading
 from sightline.errors import SightlineError
 
-__all__ = ["QueryAnswer", "QueryRequest", "main", "read_frame", "write_frame"]
-
 _PROGRESS_OPS: Final = 500
 _ADDRESS_SPACE: Final = 2 * 1024**3
 _MIB: Final = 1024**2
