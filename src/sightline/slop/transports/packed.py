@@ -10,7 +10,6 @@ from typing import Final
 
 from sightline.slop.transports.door import Visitor
 
-
 # RFC 9110 §12.5.3: a coding with the weight 0 is not acceptable.
 _TAKES_GZIP: Final = re.compile(r"(?:^|,)\s*gzip\s*(?:$|,|;\s*q=(?!0(?:\.0*)?\s*(?:$|,)))", re.I)
 
