@@ -247,11 +247,11 @@ CREATE INDEX sessions_by_name ON sessions (name, tenant);
 ALTER TABLE sessions DROP CONSTRAINT sessions_tenant_uuid_key, ADD UNIQUE (uuid, tenant);
 """
 
-# What an append costs the server, less a quarter. A constraint's expression is read from its text
-# for every statement, a policy's with the plan, once: so the policy says what the constraint said.
-# Of which roles and statuses there are the seals are proof. A subquery is a plan of its own in each
-# statement, a setting that is read for each row is not, and an assignment is no statement. Only the
-# first array of several is worth being unnested: each is a table in memory.
+# An append for less of the server's time. A constraint's expression is read from its text for every
+# statement, a policy's with the plan, once: so the policy says what the tenant's constraint said.
+# Which roles and statuses there are nothing in these two tables says any more, but the program
+# that writes them. A subquery is a plan of its own in each statement, a setting that is read for
+# each row is not, and an assignment is no statement. Each array unnested is a table in memory.
 _LIGHTER: Final = """
 ALTER TABLE sessions DROP CONSTRAINT sessions_tenant_check;
 ALTER TABLE groups DROP CONSTRAINT groups_tenant_check, DROP CONSTRAINT groups_status_check;
