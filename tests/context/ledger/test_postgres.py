@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,6 +20,7 @@ from sightline.context.ledger import Ledger, StoredUsage
 from sightline.context.ledger.address import address_of
 from sightline.context.ledger.history import HistoryReader
 from sightline.context.ledger.owner import Owner, hold_on
+from sightline.context.ledger.postgres import steps, store
 from sightline.context.ledger.postgres.appends import CALL
 from sightline.context.ledger.postgres.calls import (
     BIGINT,
@@ -106,6 +108,29 @@ def test_a_newer_format_is_refused_and_a_reader_makes_no_tables(server: postgres
         Ledger(fresh)
 
 
+@pytest.mark.parametrize("version", range(2, FORMAT))
+def test_an_older_format_becomes_the_newest_and_who_writes_to_it_goes_on(
+    server: postgres.Server, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    with psycopg.connect(server.dsn("postgres", "postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE older_{version} OWNER sightline")
+    url = server.url("a").replace("/ledgers?", f"/older_{version}?")
+    with monkeypatch.context() as then:
+        then.setattr(store, "migrate", partial(steps.migrate, upto=version))
+        older = Ledger(url)
+    with older:
+        session = older.sessions.create("s").id
+        fill(older, session, 2)
+        with pytest.raises(LedgerUnusable, match=f"has format {version}"):
+            Ledger(url, mode="read")
+        with Ledger(url) as newer:
+            for ledger in (newer, older, newer):
+                fill(ledger, session, 2)
+            assert newer.verify().ok
+            assert older.window(session) == newer.window(session)
+            assert len(prompts(newer, session)) == 8
+
+
 TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'sightline' AND tablename <> 'format'"
 TRIES = (
     "SELECT * FROM sightline.{table}",
@@ -152,9 +177,26 @@ def test_no_tenant_reads_or_writes_a_row_of_another(server: postgres.Server) -> 
             connection.execute("SELECT set_config('sightline.tenant', 'mine', true)")
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(f"{forged} ('another', '/', 1, '')")
+        for (table,) in connection.execute(TABLES).fetchall():
+            with connection.transaction(force_rollback=True):
+                connection.execute("SELECT set_config('sightline.tenant', '', true)")
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):  # nobody's row
+                    connection.execute(f"INSERT INTO sightline.{table} DEFAULT VALUES")
     with Ledger(other) as ledger:
         assert ledger.verify().ok
         assert len(prompts(ledger, session)) == 2
+
+
+@pytest.mark.parametrize("count", [100, 101, 1200])
+def test_an_append_of_many_messages_is_stored_whole_and_in_order(url: str, count: int) -> None:
+    said = [Message("user", "count"), *(Message("assistant", f"{n}") for n in range(1, count))]
+    with Ledger(url) as ledger, Ledger(url) as other:
+        session = ledger.sessions.create("s").id
+        for key in ("first", "then"):  # the second goes on from what is known
+            ledger.append(session, said, key=key)
+            other.append(session, said, key=key)  # the same once more
+        assert [entry.message for entry in other.messages(session)] == said * 2
+        assert ledger.verify().ok
 
 
 def test_many_hosts_append_to_one_session_in_one_order(url: str) -> None:

@@ -16,9 +16,8 @@ from sightline.context.messages.parts import Message
 from sightline.errors import LedgerUnavailable
 from support import postgres
 from support.cutting import CuttingProxy
-from support.share import WHOLE
 
-APPENDS = 20_000 if WHOLE else 512
+APPENDS = 20_000
 
 
 @pytest.fixture(scope="module")

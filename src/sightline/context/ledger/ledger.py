@@ -386,6 +386,8 @@ class Ledger:
             [tokens] = counter_for(ESTIMATE).weigh([message], remember=False)
             return Draft(message, tokens, "estimated", draft.incomplete)
         self._gate.count(draft.tokens, "a message's tokens")
+        if message is draft.message:
+            return draft
         return Draft(message, draft.tokens, draft.basis, draft.incomplete)
 
 

@@ -294,7 +294,9 @@ def check_message(message: Message, where: str = "message") -> None:
                 if type(value.strategy) is not str:
                     raise NotStorable(f"{location} ({field}): its strategy is no string")
                 value = {"strategy": value.strategy, "data": value.data}
-            if type(value) is not str or not value.isascii() or "\x00" in value:
+            if value is not None and (
+                type(value) is not str or not value.isascii() or "\x00" in value
+            ):
                 check_json(value, f"{location} ({field})")
 
 

@@ -28,7 +28,7 @@ _ASCII_TAG: Final = ascii_only(lambda: _TAG.pattern, re.IGNORECASE)
 
 def strip_blocks(text: str) -> str:
     """Remove every context block and neutralise stray tags. Idempotent, linear."""
-    if text.isascii() and not any(char in text for char in "<&%"):
+    if text.isascii() and "<" not in text and "&" not in text and "%" not in text:
         return text
     kept: list[str] = []
     at = 0

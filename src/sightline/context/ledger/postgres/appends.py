@@ -52,7 +52,8 @@ __all__ = ["CALL", "AppendWriter", "OutOfDate"]
 
 _MOST_TIPS: Final = 1000
 _WARY: Final = 16  # appends that ask first, after one that found the session changed
-_AHEAD: Final = 32  # times as many numbers for who goes on and on
+_AT_ONCE: Final = 100  # messages by one call, whose time grows with their square
+_AHEAD: Final = 64  # times as many numbers for who goes on and on
 _THERE: Final = (
     "SELECT EXISTS (SELECT 1 FROM messages WHERE session_id = ? AND append_key = ?), "
     "EXISTS (SELECT 1 FROM undone WHERE session_id = ?), "
@@ -159,10 +160,15 @@ class AppendWriter(PostgresWriter):
 
     def next_id(self, table: str) -> int:
         if self._ahead and not self._known.numbers.get(table):
-            # Not of the transaction, which has not begun.
-            found = self._connection.execute(reserving(table, _AHEAD)).fetchall()
-            self._known.numbers[table] = deque(number for (number,) in found)
+            self._reserve(*(RESERVED if table in RESERVED else (table,)))
         return super().next_id(table)
+
+    def _reserve(self, *tables: str) -> None:
+        """Take numbers for many appends, in a trip before the transaction, which has not begun."""
+        each = ", ".join(f"ARRAY({reserving(table, _AHEAD)})" for table in tables)
+        [answer] = self._connection.exchange([bound(f"SELECT {each}", ())], begins=True)
+        for table, given in zip(tables, answer.rows()[0], strict=True):
+            self._known.numbers.setdefault(table, deque()).extend(given)
 
     def insert(self, table: str, row: Mapping[str, Value]) -> None:
         if table == "groups":
@@ -210,7 +216,8 @@ class AppendWriter(PostgresWriter):
             self._ahead = False
             super().finish()
             return
-        if self._is_plain and len(self._groups) + bool(self._grown) == 1:
+        is_one = len(self._groups) + bool(self._grown) == 1
+        if self._is_plain and is_one and len(self._messages) <= _AT_ONCE:
             self._call(self._tip)
         else:
             self._send(self._tip)
@@ -240,7 +247,7 @@ class AppendWriter(PostgresWriter):
         ]  # fmt: skip
         columns = zip(*map(_message, self._messages), strict=True)
         values += [
-            column[0] if kind == TEXT else column
+            column[0] if kind == TEXT else column if column.count(None) < len(column) else None
             for kind, column in zip(_MESSAGES.values(), columns, strict=True)
         ]
         return values
