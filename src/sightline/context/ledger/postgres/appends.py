@@ -38,17 +38,14 @@ from sightline.context.ledger.postgres.rows import (
     RESERVED,
     Known,
     PostgresWriter,
-    Statement,
     Tip,
     insertion,
     last_group,
     named,
     reserving,
 )
-from sightline.context.ledger.rows import Row, Values
+from sightline.context.ledger.rows import Row, Statement, Values
 from sightline.context.ledger.seal import ZERO, Value
-
-__all__ = ["CALL", "AppendWriter", "OutOfDate"]
 
 _MOST_TIPS: Final = 1000
 _WARY: Final = 16  # appends that ask first, after one that found the session changed

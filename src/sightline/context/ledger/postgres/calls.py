@@ -21,22 +21,6 @@ from psycopg.adapt import Transformer
 
 from sightline.context.ledger.rows import Values
 
-__all__ = [
-    "BIGINT",
-    "BIGINTS",
-    "BOOLEAN",
-    "BYTEA",
-    "BYTEAS",
-    "TEXT",
-    "TEXTS",
-    "TRUE",
-    "BoundStatement",
-    "FunctionCall",
-    "LedgerConnection",
-    "ServerAnswer",
-    "bound",
-]  # fmt: skip
-
 # PostgreSQL's numbers of types (pg_type.dat), and of their arrays. Of none, it takes a value for
 # what the statement wants.
 ANY, BOOLEAN, BYTEA, BIGINT, TEXT, DOUBLE = 0, 16, 17, 20, 25, 701

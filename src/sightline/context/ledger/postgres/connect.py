@@ -23,8 +23,6 @@ from sightline.errors import (
     SessionBusy,
 )
 
-__all__ = ["DAMAGE", "OUT_OF_DATE", "connect", "translated"]
-
 _CONNECT_S: Final = 10
 # What functions of ours raise (postgres.steps).
 OUT_OF_DATE: Final = "SL001"

@@ -13,8 +13,6 @@ from typing import Final
 
 from sightline.errors import LedgerUnavailable
 
-__all__ = ["LEASE_S", "Lease"]
-
 LEASE_S: Final = 30.0
 _RENEWALS: Final = 3  # in the time of a lease
 

@@ -20,7 +20,6 @@ from sightline.context.ledger.sqlite.store import SqliteStore
 if TYPE_CHECKING:
     from sightline.context.ledger.store import Store
 
-__all__ = ["SessionCopies"]
 
 _SMALL: Final = tuple(name for name, table in TABLES.items() if table.shown and name != "messages")
 _MESSAGE: Final = tuple(name for name in TABLES["messages"].names if name != "status")

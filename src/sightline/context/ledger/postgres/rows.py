@@ -23,11 +23,6 @@ from sightline.context.ledger.rows import Row, Statement, Values, marks, rewriti
 from sightline.context.ledger.seal import ZERO, Value
 from sightline.errors import SessionBusy
 
-__all__ = [
-    "LAST_GROUPS", "LOCK", "RESERVED", "Known", "PostgresReader", "PostgresWriter", "Recency",
-    "Statement", "Tip", "insertion", "last_group", "named", "reserving", "settle",
-]  # fmt: skip
-
 _PAGE: Final = 1000
 _AT_ONCE: Final = 500  # changes that wait at most
 # A function of its own before the statements that it is for: inside one it would come too late.

@@ -14,8 +14,6 @@ from sightline.context.ledger.retrieval import SearchHit, excerpt
 from sightline.context.ledger.rows import RowReader, Values
 from sightline.errors import InvalidInput
 
-__all__ = ["search_messages"]
-
 _LONGEST: Final = 1_000
 _CHARS: Final = 200_000  # of a message; PostgreSQL's text search takes up to 1 MB of words
 _WORD: Final = re.compile(r"[^\W_]+")

@@ -13,8 +13,6 @@ import psycopg
 
 from sightline.errors import LedgerUnusable
 
-__all__ = ["FORMAT", "KEYS", "NUMBERED", "check_role", "format_of", "migrate"]
-
 # Once a transaction ends its tenant is '' and not null: that is nobody's either.
 _TENANT: Final = (
     "tenant text NOT NULL DEFAULT current_setting('sightline.tenant') CHECK (tenant <> '')"

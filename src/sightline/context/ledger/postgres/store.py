@@ -46,8 +46,6 @@ from sightline.context.ledger.store import Clock, Mode, Store, Watch, now_utc, w
 from sightline.context.ledger.transaction import Transaction
 from sightline.errors import LedgerUnusable, SessionChanged, SightlineError
 
-__all__ = ["PostgresStore"]
-
 _T = TypeVar("_T")
 
 _READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"

@@ -15,8 +15,6 @@ import psycopg
 from sightline.context.ledger.address import Address
 from sightline.context.ledger.postgres.connect import connect
 
-__all__ = ["EVERY_S", "Listener", "tell"]
-
 EVERY_S: Final = 0.25  # between two words of one host
 _AWAKE_S: Final = 1.0
 _LOOK_S: Final = 5.0
