@@ -54,7 +54,7 @@ from sightline.agent.models.keys import Key
 from sightline.context.dialects.profiles import profile_for
 access = Access("", profile_for("{row}"), "https://127.0.0.1", Key("none", ""))
 {end}
-from sightline.agent.models.{name} import {kind}
+from sightline.agent.models.posting import {kind}
 {kind}(access)
 """
 VOCABULARY = """
@@ -94,8 +94,8 @@ def run(*, quick: bool) -> list[Row]:
         **{f"sdk-{name}": code for name, (_, _, code) in sdks.items()},
     }
     for name, (kind, row, _) in sdks.items():
-        programs[f"own-{name}"] = CONNECTION.format(name=name, kind=kind, row=row, end="")
-        programs[f"own-{name}-not"] = CONNECTION.format(name=name, kind=kind, row=row, end=_BEFORE)
+        programs[f"own-{name}"] = CONNECTION.format(kind=kind, row=row, end="")
+        programs[f"own-{name}-not"] = CONNECTION.format(kind=kind, row=row, end=_BEFORE)
     with tempfile.TemporaryDirectory() as home:
         env = {
             **os.environ, "HOME": home, "TERM": "xterm-256color", "SLOP_PROVIDERS": home,
