@@ -200,10 +200,10 @@ class HistoryReader:
         entries = entries_of(db, self._store.attachments, rows)
         at = 0
         for group_id, digest, _, count in groups:
-            own = slice(at, at + count)
+            span = slice(at, at + count)
             at += count
-            size = sum(map(size_of, rows[own], entries[own]))
-            self._cache.put(group_id, digest, entries[own], size)
+            size = sum(map(size_of, rows[span], entries[span]))
+            self._cache.put(group_id, digest, entries[span], size)
 
 
 def _one(rows: list[tuple[Any, ...]], session_id: int) -> _Measures:

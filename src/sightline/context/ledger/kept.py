@@ -98,8 +98,8 @@ def fault(db: RowReader, objects: Attachments, name: str) -> str | None:
 
 def _read(db: RowReader, names: Iterable[str]) -> Iterator[tuple[str, tuple[int, bytes]]]:
     """Read rows by their names, which are in order: of each its size and its bytes."""
-    for session, own in groupby(names, lambda name: name.partition("/")[0]):
-        every = [name.partition("/")[2] for name in own]
+    for session, files in groupby(names, lambda name: name.partition("/")[0]):
+        every = [name.partition("/")[2] for name in files]
         for start in range(0, len(every), _AT_ONCE):
             digests = every[start : start + _AT_ONCE]
             rows = db.fetch(
