@@ -6,9 +6,10 @@ from pathlib import Path
 
 import apsw
 
-from context.ledger.helpers import fill, group_ids
+from context.ledger.helpers import file, fill, group_ids
 from sightline.context.ledger import Ledger, StoredUsage
 from sightline.context.ledger.threads import Checkpoint, CheckpointKey, CheckpointWrite
+from sightline.context.messages.parts import Message
 from sightline.errors import SightlineError
 
 
@@ -17,7 +18,9 @@ def make_sound(path: Path, turns: int = 6) -> None:
     with Ledger(path) as ledger:
         for name in ("one", "two"):
             session = ledger.sessions.create(name, project="/p")
-            fill(ledger, session.id, turns, tokens=3)
+            fill(ledger, session.id, turns - 1, tokens=3)
+            ledger.append(session.id, [Message("assistant", (file(1),))])
+            fill(ledger, session.id, 1, tokens=3, first=turns)
             groups = group_ids(ledger, session.id)
             ledger.groups.drop(session.id, groups[1])
             ledger.groups.remove(session.id, groups[2])

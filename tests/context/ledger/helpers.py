@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -16,7 +18,7 @@ from sightline.context.ledger.postgres.connect import connect
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.sqlite.store import SqliteStore
 from sightline.context.messages.entries import Draft
-from sightline.context.messages.parts import Message, Text, ToolCall, ToolResult
+from sightline.context.messages.parts import File, Message, Text, ToolCall, ToolResult
 
 
 def file_of(ledger: Ledger) -> SqliteStore:
@@ -49,6 +51,17 @@ def turn(number: int, *, result: str = "listing", state: str = "", tokens: int =
         Message.of("assistant", answer),
     ]
     return [Draft(message, tokens, "counted") for message in messages]
+
+
+def file(seed: int, size: int = 5000) -> File:
+    """A picture whose bytes are its own, and too many to stand in the message."""
+    data = b64encode(random.Random(seed).randbytes(size)).decode()
+    return File(f"data:image/png;base64,{data}", "image/png", f"{seed}.png", size, width=9)
+
+
+def said(*seeds: int) -> Message:
+    """A question with pictures."""
+    return Message("user", (Text("look"), *map(file, seeds)))
 
 
 def fill(ledger: Ledger, session_id: int, count: int, *, tokens: int = 0, first: int = 1) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import apsw
 
-from context.ledger.helpers import FakeClock, fill, group_ids
+from context.ledger.helpers import FakeClock, file, fill, group_ids
 from sightline.context.ledger import Ledger, StoredUsage
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.sqlite.steps import migrate
@@ -51,6 +51,8 @@ def write_content(path: Path, version: int) -> None:
             key = CheckpointKey("second", "", "1")
             ledger.threads.put(Checkpoint(key, None, "msgpack", b"\x80"), [])
             ledger.threads.put_writes(key, [CheckpointWrite("t", 0, "", "c", "null", b"")])
+        if version >= 11:
+            ledger.append(second.id, [Message("assistant", (file(1),))], strategy="gemini")
 
 
 def copy_rows(source: Path, target: Path, version: int) -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import random
 import sys
-from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from context.ledger.helpers import file, said
 from sightline.cli.main import cli
 from sightline.context.ledger import Ledger, Session
-from sightline.context.messages.parts import File, Message, Text
+from sightline.context.messages.parts import File, Message
 from sightline.errors import (
     InvalidInput,
     LedgerDamaged,
@@ -22,15 +21,6 @@ from sightline.errors import (
     MissingExtra,
 )
 from support import s3
-
-
-def file(seed: int, size: int = 5000) -> File:
-    data = b64encode(random.Random(seed).randbytes(size)).decode()
-    return File(f"data:image/png;base64,{data}", "image/png", f"{seed}.png", size, width=9)
-
-
-def said(*seeds: int) -> Message:
-    return Message("user", (Text("look"), *map(file, seeds)))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from click.testing import CliRunner
 
-from context.ledger.helpers import contents, fill
+from context.ledger.helpers import contents, fill, said
 from sightline.cli.main import cli
 from sightline.context.ledger import Ledger, Session, StoredUsage
 from sightline.context.ledger.copying import CopyReport
@@ -26,7 +26,9 @@ UNDER_WAY = ("ledger", "owners", "open_replies", "open_calls")
 
 def everything(ledger: Ledger, session: Session) -> None:
     """Put something into every table that is copied."""
-    fill(ledger, session.id, 4, tokens=3)
+    fill(ledger, session.id, 3, tokens=3)
+    ledger.append(session.id, [said(1)])
+    ledger.append(session.id, [said(1, 2)])
     first, second, *_ = [group.id for group in ledger.groups.recent(session.id)]
     ledger.append(session.id, [Message("assistant", "more")], key="k", usage=StoredUsage("m", 3, 1))
     ledger.groups.drop(session.id, first)

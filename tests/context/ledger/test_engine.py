@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from context.ledger.helpers import FakeClock, fill, group_ids, prompts, turn
+from context.ledger.helpers import FakeClock, fill, group_ids, prompts, said, turn
 from context.ledger.strict import CHANGING, READING, STORE, StrictStore
 from sightline.context.ledger import Ledger, StoredUsage
 from sightline.context.ledger.copying import copy_ledger
@@ -23,6 +23,7 @@ def converse(ledger: Ledger) -> int:
     """Talk, and do by hand whatever can be done to a conversation."""
     session = ledger.sessions.create("talk", project="/p").id
     fill(ledger, session, 6, tokens=10)
+    ledger.append(session, [said(1)], strategy="s")
     ledger.append(session, [Message("assistant", "and more")], strategy="s")
     drafts = turn(7, state="seven")
     for _ in range(2):

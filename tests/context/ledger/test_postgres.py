@@ -15,10 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from context.ledger.helpers import fill, prompts
-from sightline.context.ledger import Ledger, StoredUsage
+from context.ledger.helpers import fill, prompts, said
+from sightline.context.ledger import Ledger, StoredUsage, codec
 from sightline.context.ledger.address import address_of
+from sightline.context.ledger.attachments import NOWHERE
+from sightline.context.ledger.groups import kept_by
 from sightline.context.ledger.history import HistoryReader
+from sightline.context.ledger.kept import fetching
 from sightline.context.ledger.owner import Owner, hold_on
 from sightline.context.ledger.postgres import steps, store
 from sightline.context.ledger.postgres.appends import CALL
@@ -42,6 +45,7 @@ from sightline.context.messages.parts import Message, Role
 from sightline.context.messages.window import TokenWindow, Window
 from sightline.errors import (
     InvalidInput,
+    LedgerDamaged,
     LedgerUnavailable,
     LedgerUnusable,
     NotFound,
@@ -120,15 +124,21 @@ def test_an_older_format_becomes_the_newest_and_who_writes_to_it_goes_on(
         older = Ledger(url)
     with older:
         session = older.sessions.create("s").id
-        fill(older, session, 2)
+        fill(older, session, 1)
+        with monkeypatch.context() as then:
+            then.setattr(codec, "_LARGE", 10**9)  # a file was in its message
+            older.append(session, [said(1)])
         with pytest.raises(LedgerUnusable, match=f"has format {version}"):
             Ledger(url, mode="read")
         with Ledger(url) as newer:
             for ledger in (newer, older, newer):
                 fill(ledger, session, 2)
+            newer.append(session, [said(1)])
             assert newer.verify().ok
             assert older.window(session) == newer.window(session)
-            assert len(prompts(newer, session)) == 8
+            assert len(prompts(newer, session)) == 9
+            pictures = [one.message for one in newer.messages(session) if one.message == said(1)]
+            assert len(pictures) == 2
 
 
 TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'sightline' AND tablename <> 'format'"
@@ -154,7 +164,10 @@ def test_no_tenant_reads_or_writes_a_row_of_another(server: postgres.Server) -> 
     mine, other = server.url(uuid4().hex), server.url(uuid4().hex)
     with Ledger(other) as ledger:
         session = ledger.sessions.create("secret").id
-        fill(ledger, session, 2)
+        fill(ledger, session, 1)
+        ledger.append(session, [said(1)])
+        with ledger._store.read() as db:
+            [name] = kept_by(db, session)
         memo = ledger.memos.save("secret", ["secret"]).id
     with Ledger(mine) as ledger:
         for look in (
@@ -168,6 +181,8 @@ def test_no_tenant_reads_or_writes_a_row_of_another(server: postgres.Server) -> 
         assert ledger.search("question") == []
         assert ledger.query("SELECT * FROM messages", session_id=None).rows == ()
         assert ledger.verify().sessions == 0
+        with ledger._store.read() as db, pytest.raises(LedgerDamaged, match="not in the ledger"):
+            fetching(db, NOWHERE, [name])(name)
     with connect(address_of(mine)) as connection:
         tried = list(attempts(connection, address_of(mine).tenant, address_of(other).tenant))
         assert len(tried) >= 200
@@ -369,6 +384,21 @@ def test_numbers_of_groups_are_not_taken_for_messages_that_begin_none(url: str) 
         [(after,)] = taken()
         assert after - before < 200  # of 5,000 messages
         assert ledger.verify().ok
+
+
+def test_a_picture_is_stored_in_the_trip_of_its_message_and_read_in_one_more(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Ledger(url) as ledger:
+        session = ledger.sessions.create("s").id
+        for _ in range(3):
+            ledger.append(session, [said(1)])
+        trips = Trips(ledger, monkeypatch)
+        assert [trips.of(lambda: ledger.append(session, [said(2, 3)])) for _ in range(3)] == [1] * 3
+        asked = questions(monkeypatch)
+        with Ledger(url, mode="read") as cold:
+            assert len(cold.window(session)) == 6
+        assert len(asked) == 2
 
 
 WORDS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)

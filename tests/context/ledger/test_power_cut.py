@@ -31,5 +31,6 @@ def test_nothing_acknowledged_is_lost_with_our_settings(disk: Disk, tmp_path: Pa
 
 def test_the_same_harness_finds_losses_with_synchronous_normal(disk: Disk, tmp_path: Path) -> None:
     (tmp_path / "cuts").mkdir()
-    cuts = run_with_cuts(disk, tmp_path / "l.db", tmp_path / "cuts", "NORMAL")
+    # More of them: a loss needs a cut between two checkpoints, behind an append.
+    cuts = run_with_cuts(disk, tmp_path / "l.db", tmp_path / "cuts", "NORMAL", 3 * CUTS)
     assert lost(cuts) > 0

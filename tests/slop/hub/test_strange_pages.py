@@ -299,7 +299,7 @@ async def test_who_sends_too_much_that_it_may_not_is_let_go(tmp_path: Path) -> N
         for _ in range(120):
             await other.socket.send('{"type":"slop-relay","providerKey":"k","message":1}')
         await other.socket.wait_closed()
-        assert "unreadable" in (other.socket.close_reason or "")
+        assert "faulty" in (other.socket.close_reason or "")
         await other.end()
         assert made.browser.socket.close_code is None
 

@@ -83,14 +83,6 @@ class Attachments:
                 with suppress(FileNotFoundError):  # gone already
                     store.delete(gone)
 
-    def fault(self, name: str) -> str | None:
-        """Say what is wrong with something that was kept; None if it is as it was."""
-        try:
-            self.get(name)
-        except LedgerDamaged as error:
-            return str(error)
-        return None
-
     def has(self, name: str) -> bool:
         """Tell whether something is kept under a name."""
         with self._connection() as store:

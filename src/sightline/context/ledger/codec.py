@@ -5,8 +5,8 @@
 blank lines between. `parts` is JSON in which a text or a result does not repeat its
 characters but says where in `content` they stand (`at`, `length`, counted in characters
 as `substr` does, from 0). A message that is one plain text has no `parts` at all. So a large tool
-output is stored once, and `SELECT content` gives it whole. A file whose bytes an object store
-keeps is a `kept_file`: the object's name, and the part with the beginning of its address.
+output is stored once, and `SELECT content` gives it whole. A large file, whose bytes are kept
+apart, is a `kept_file`: their name, and the part with the beginning of its address.
 
 `from_columns(role, *to_columns(message)) == message`.
 """
@@ -14,7 +14,7 @@ keeps is a `kept_file`: the object's name, and the part with the beginning of it
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -33,7 +33,7 @@ from sightline.context.messages.parts import (
 )
 
 _BETWEEN: Final = "\n\n"
-_LARGE: Final = 4096  # bytes of a file from which on an object store keeps them
+_LARGE: Final = 4096  # bytes of a file from which on they are kept apart from the message
 KEPT: Final = "kept_file"  # what stands in `parts` of a message that has such a file
 
 
@@ -105,7 +105,7 @@ def from_columns(
 
 
 def kept_in(parts: str | None) -> list[str]:
-    """Name the objects that a message's files are in."""
+    """Name a message's files that are kept apart from it."""
     if parts is None or KEPT not in parts:
         return []
     return [part.object for part in _decode(parts) if isinstance(part, _KeptFile)]
@@ -121,6 +121,11 @@ def bytes_in(message: Message) -> Iterator[bytes]:
     for part in message.parts:
         if isinstance(part, File) and (data := _bytes_of(part.uri)) is not None:
             yield data
+
+
+def parts_of(rows: Iterable[tuple[Any, ...]]) -> Iterator[str | None]:
+    """Yield the parts of rows of `ENTRY_COLUMNS`."""
+    return (row[_PARTS] for row in rows)
 
 
 def entry_of(row: tuple[Any, ...], fetch: Callable[[str], bytes]) -> Entry:

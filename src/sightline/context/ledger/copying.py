@@ -23,7 +23,7 @@ from sightline.errors import InvalidInput
 # What a session has beside its row; not who runs a turn in it, and what is not stored yet.
 _HELD: Final = (
     "groups", "messages", "session_state", "usage", "receipts", "undone", "strategy_states",
-    "checkpoints", "checkpoint_writes", "exchanges",
+    "checkpoints", "checkpoint_writes", "exchanges", "attachments",
 )  # fmt: skip
 _COLUMNS: Final = {
     table: tuple(name for name in TABLES[table].names if (table, name) != ("messages", "status"))

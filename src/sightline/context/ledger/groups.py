@@ -17,7 +17,8 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from sightline.context.ledger.codec import ENTRY_COLUMNS, KEPT, entry_of, kept_in, without_bytes
-from sightline.context.ledger.history import group_entries
+from sightline.context.ledger.history import group_rows
+from sightline.context.ledger.kept import entries_of, is_row, names_in, sweep_rows
 from sightline.context.ledger.rows import NO_LIMIT, Row, RowReader, find_session, first, marks
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import ZERO
@@ -174,7 +175,8 @@ class Groups:
     def show(self, session_id: int, group_id: int) -> list[Entry]:
         """Read the whole of one group, dropped or not."""
         with self._store.read() as db:
-            entries = group_entries(db, session_id, group_id, self._store.attachments.get)
+            rows = group_rows(db, session_id, group_id)
+            entries = entries_of(db, self._store.attachments, rows)
         if not entries:
             raise NotFound(f"group {group_id} was removed")
         return entries
@@ -304,29 +306,41 @@ def forget_undone(tx: Transaction, session: Row) -> bool:
         group["status"] = "removed"
         tx.update("groups", group)
         tx.delete(session, "strategy_states", "group_id = ?", (group["id"],))
+    if any(KEPT in row["body"] for row in rows):
+        _sweep_rows(tx, session)
     return bool(rows)
 
 
 def kept_by(db: RowReader, session_id: int | None = None) -> set[str]:
-    """Name the objects that files of a session, or of all, are in, undone groups included."""
+    """Name the files of a session, or of all, that are kept apart, undone groups included."""
     where, values = ("", ()) if session_id is None else ("session_id = ? AND ", (session_id,))
     having = (*values, f"%{KEPT}%")
     parts = db.scan(f"SELECT parts FROM messages WHERE {where}parts LIKE ?", having)
-    names = {name for (text,) in parts for name in kept_in(text)}
+    names = set(names_in(text for (text,) in parts))
     bodies = db.fetch(f"SELECT body FROM undone WHERE {where}body LIKE ?", having)
     return names.union(*(kept_in_undone(body) for (body,) in bodies))
 
 
+def objects_of(db: RowReader, session_id: int | None = None) -> set[str]:
+    """Name the files of a session, or of all, that are in an object store."""
+    return {name for name in kept_by(db, session_id) if not is_row(name)}
+
+
 def kept_in_undone(body: str) -> set[str]:
-    """Name the objects that the files of a group are in that waits for a redo."""
+    """Name the files that are kept apart of a group that waits for a redo."""
     columns = _undone.decode(body).messages
     return {name for row in columns for name in kept_in(row[_STORED.index("parts")])}
 
 
 def sweep(tx: Transaction, session: Row) -> None:
-    """Delete the objects of a session that nothing in it names any more."""
+    """Delete the bytes of a session's files that nothing in it names any more."""
+    _sweep_rows(tx, session)
     if tx.attachments.is_open:
         tx.attachments.sweep(session["uuid"], kept_by(tx.db, session["id"]))
+
+
+def _sweep_rows(tx: Transaction, session: Row) -> None:
+    sweep_rows(tx.db, session["id"], lambda: kept_by(tx.db, session["id"]))
 
 
 def _get(tx: Transaction, session_id: int, group_id: int) -> Row:
@@ -399,7 +413,7 @@ def _last_two(tx: Transaction, group: Row) -> tuple[Entry, bytes | None]:
         f"SELECT {ENTRY_COLUMNS}, digest FROM messages WHERE {_RANGE} ORDER BY seq DESC LIMIT 2",
         _range_of(group),
     )
-    entry = entry_of(rows[0][:-1], tx.attachments.get)
+    [entry] = entries_of(tx.db, tx.attachments, [rows[0][:-1]])
     return entry, rows[1][-1] if len(rows) > 1 else None
 
 
@@ -420,7 +434,8 @@ def _forget_group(tx: Transaction, session: Row, group: Row) -> None:
 
 def _restate(tx: Transaction, session: Row, group: Row) -> None:
     """Let a group leave the state that its messages leave now."""
-    entries = group_entries(tx.db, session["id"], group["id"], without_bytes)
+    rows = group_rows(tx.db, session["id"], group["id"])
+    entries = [entry_of(row, without_bytes) for row in rows]
     spoken = (entry.message.text for entry in reversed(entries) if entry.role == "assistant")
     states = (state for text in spoken if (state := extract_state(text)))
     tx.delete(session, "session_state", "group_id = ?", (group["id"],))

@@ -15,7 +15,8 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from sightline.context.ledger.cache import GroupCache
-from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of, size_of, without_bytes
+from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of, parts_of, size_of, without_bytes
+from sightline.context.ledger.kept import entries_of, fetching, names_in
 from sightline.context.ledger.rows import Row, RowReader, find_session, first
 from sightline.context.ledger.store import Store
 from sightline.context.ledger.transaction import seal
@@ -125,7 +126,7 @@ class HistoryReader:
 
     def messages(self, session_id: int, *, whole: bool = True) -> Iterator[Entry]:
         """Read every message of a session in order, dropped ones included, page by page."""
-        fetch = self._store.attachments.get if whole else without_bytes
+        fetch: Callable[[str], bytes] = without_bytes
         with self._store.read() as db:
             find_session(db, session_id)
         last = -1
@@ -136,6 +137,8 @@ class HistoryReader:
                     "WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT ?",
                     (session_id, last, _PAGE),
                 )
+                if whole:
+                    fetch = fetching(db, self._store.attachments, names_in(parts_of(rows)))
             if not rows:
                 return
             last = rows[-1][3]
@@ -145,9 +148,9 @@ class HistoryReader:
         """Read one message by its id."""
         with self._store.read() as db:
             rows = db.fetch(f"SELECT {ENTRY_COLUMNS} FROM messages WHERE id = ?", (message_id,))
-        if not rows:
-            raise NotFound(f"no message {message_id}")
-        return entry_of(rows[0], self._store.attachments.get)
+            if not rows:
+                raise NotFound(f"no message {message_id}")
+            return entries_of(db, self._store.attachments, rows)[0]
 
     def _keep(self, reading: _Reading) -> None:
         """Keep a reading, unless it alone is too much to keep."""
@@ -166,7 +169,7 @@ class HistoryReader:
         )
         groups.reverse()
         measures = _one(measured, session_id)
-        self._put(session_id, groups, rows)
+        self._put(db, session_id, groups, rows)
         return measures, groups
 
     def _fetch(self, db: RowReader, session_id: int, groups: list[_Group]) -> None:
@@ -181,19 +184,26 @@ class HistoryReader:
             end = first + count
         for start, run in runs:
             end = run[-1][2] + run[-1][3]
-            self._put(session_id, run, db.fetch(_IN_ORDER, (session_id, start, end)))
+            self._put(db, session_id, run, db.fetch(_IN_ORDER, (session_id, start, end)))
 
-    def _put(self, session_id: int, groups: list[_Group], rows: list[tuple[Any, ...]]) -> None:
+    def _put(
+        self,
+        db: RowReader,
+        session_id: int,
+        groups: list[_Group],
+        rows: list[tuple[Any, ...]],
+    ) -> None:
         """Bring groups into the cache, whose messages are in these rows and nothing else is."""
         if len(rows) != sum(count for *_, count in groups):
             lost = f"from {groups[0][2]} to {groups[-1][2] + groups[-1][3] - 1}"
             raise LedgerDamaged([f"session {session_id} has lost messages {lost}"])
-        fetch, at = self._store.attachments.get, 0
+        entries = entries_of(db, self._store.attachments, rows)
+        at = 0
         for group_id, digest, _, count in groups:
-            group_rows = rows[at : at + count]
+            span = slice(at, at + count)
             at += count
-            entries = [entry_of(row, fetch) for row in group_rows]
-            self._cache.put(group_id, digest, entries, sum(map(size_of, group_rows, entries)))
+            size = sum(map(size_of, rows[span], entries[span]))
+            self._cache.put(group_id, digest, entries[span], size)
 
 
 def _one(rows: list[tuple[Any, ...]], session_id: int) -> _Measures:
@@ -234,17 +244,15 @@ def _moved(
     )
 
 
-def group_entries(
-    db: RowReader, session_id: int, group_id: int, fetch: Callable[[str], bytes]
-) -> list[Entry]:
-    """Read the messages of one group, dropped or not."""
+def group_rows(db: RowReader, session_id: int, group_id: int) -> list[tuple[Any, ...]]:
+    """Read the messages of one group, dropped or not, as rows of `ENTRY_COLUMNS`."""
     ranges = db.fetch(
         "SELECT first_seq, first_seq + messages FROM groups WHERE id = ? AND session_id = ?",
         (group_id, session_id),
     )
     if not ranges:
         raise NotFound(f"no group {group_id} in session {session_id}")
-    return [entry_of(row, fetch) for row in db.fetch(_IN_ORDER, (session_id, *ranges[0]))]
+    return db.fetch(_IN_ORDER, (session_id, *ranges[0]))
 
 
 def _groups(

@@ -28,12 +28,13 @@ from typing import Any, Final, Self
 
 from sightline._keywords import names_keywords
 from sightline.context.ledger.attachments import Attachments
-from sightline.context.ledger.codec import ENTRY_COLUMNS, bytes_in, entry_of
+from sightline.context.ledger.codec import ENTRY_COLUMNS, bytes_in
 from sightline.context.ledger.copying import CopyReport, copy_ledger
 from sightline.context.ledger.engines import engine_for
 from sightline.context.ledger.exchanges import Exchanges
-from sightline.context.ledger.groups import Groups, forget_undone, kept_by, sweep
+from sightline.context.ledger.groups import Groups, forget_undone, objects_of, sweep
 from sightline.context.ledger.history import HistoryReader
+from sightline.context.ledger.kept import entries_of
 from sightline.context.ledger.memos import Memos
 from sightline.context.ledger.notes import Scratchpad, States, StrategyStates
 from sightline.context.ledger.paths import expanded
@@ -64,7 +65,7 @@ class Ledger:
 
     The path of a file, or `postgresql://user@host/database?tenant=name`. `:memory:` is one
     that is gone when it is closed. With `attachments`, the URL of an object store
-    (`s3://bucket/prefix`, `file:///path`), the bytes of large files go there.
+    (`s3://bucket/prefix`, `file:///path`), the bytes of large files go there, else into a table.
     """
 
     sessions: Sessions
@@ -239,7 +240,7 @@ class Ledger:
     def messages(self, session_id: int, *, whole: bool = True) -> Iterator[Entry]:
         """Read every message of a session in order, dropped ones included.
 
-        If not `whole`, without the bytes that are in an object store.
+        If not `whole`, without the bytes of large files.
         """
         return self._history.messages(session_id, whole=whole)
 
@@ -363,14 +364,14 @@ class Ledger:
         kept, into = self._store.attachments, target._store.attachments
         if not into.is_open:
             with self._store.read() as db:
-                if kept_by(db):
+                if objects_of(db):
                     raise InvalidInput(
                         f"{self.name} has attachments in an object store; the copy needs one, too"
                     )
         report = copy_ledger(self._store, target._store, copying)
         if into.url != kept.url:
             with target._store.read() as db:
-                names = kept_by(db)
+                names = objects_of(db)
             for name in names:
                 if not into.has(name):
                     into.keep(name.partition("/")[0], kept.get(name))
@@ -408,5 +409,5 @@ def _stored_under(
 ) -> tuple[Entry, ...]:
     # In order here and not there: an index by seq would be taken for the one by key.
     rows = tx.db.under_key(session_id, ENTRY_COLUMNS, key)
-    stored = [entry_of(row, attachments.get) for row in rows]
+    stored = entries_of(tx.db, attachments, rows)
     return tuple(sorted(stored, key=lambda entry: entry.seq))

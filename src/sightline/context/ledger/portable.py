@@ -21,7 +21,8 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
+from sightline.context.ledger.codec import ENTRY_COLUMNS
+from sightline.context.ledger.kept import entries_of
 from sightline.context.ledger.notes import put_strategy_state
 from sightline.context.ledger.rows import Row, find_session
 from sightline.context.ledger.sessions import Session, name_for, new_session, session_of
@@ -140,7 +141,7 @@ def export_session(store: Store, session_id: int) -> Iterator[bytes]:
             (session_id,),
         )
         for *columns, outcome in rows:
-            entry = entry_of(tuple(columns), store.attachments.get)
+            [entry] = entries_of(db, store.attachments, [tuple(columns)])
             line = _MessageLine(
                 role=entry.role,
                 parts=list(entry.message.parts),

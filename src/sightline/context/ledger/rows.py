@@ -73,6 +73,9 @@ class RowWriter(RowReader, Protocol):
     def insert(self, table: str, row: Mapping[str, Value]) -> None:
         """Store a row."""
 
+    def insert_once(self, table: str, row: Mapping[str, Value]) -> None:
+        """Store a row, unless there is one with the same key."""
+
     def put(self, table: str, row: Mapping[str, Value]) -> None:
         """Store a row in place of the one with the same key, if there is one."""
 

@@ -10,6 +10,7 @@ together. An engine's numbered steps make them (`sqlite.steps`).
         ├──< strategy_states                  what a group left with the strategy
         ├──< checkpoints, checkpoint_writes   where a framework's graph goes on from
         └──< owners, open_replies, open_calls what is under way, and who runs it: under no seal
+        ├──< attachments                      the bytes of large files in messages
         └──< exchanges                        what other agents and their vendors said
     calibrations, trusted                     how vendors count, whose instructions are
                                               followed: under no seal
@@ -323,6 +324,16 @@ TABLES: Final[dict[str, Table]] = {
         ),
         shown=False,
         is_sealed=False,
+    ),
+    "attachments": Table(
+        "the bytes of large files in messages; a message's seal covers their name",
+        (
+            _SESSION,
+            Column("sha256", "TEXT", "digest of the bytes; SESSION_ID/SHA256 is their name"),
+            Column("size", "INTEGER", "how many bytes"),
+            Column("data", "BLOB", "the bytes"),
+        ),
+        shown=False,
     ),
     "exchanges": Table(
         "what another agent asked its vendor, and the answer; under no seal",

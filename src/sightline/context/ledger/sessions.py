@@ -13,8 +13,9 @@ from uuid import uuid4
 
 import msgspec
 
-from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of
-from sightline.context.ledger.groups import kept_by
+from sightline.context.ledger.codec import ENTRY_COLUMNS
+from sightline.context.ledger.groups import objects_of
+from sightline.context.ledger.kept import entries_of
 from sightline.context.ledger.notes import put_strategy_state
 from sightline.context.ledger.rows import NO_LIMIT, Row, RowReader, RowWriter, find_session
 from sightline.context.ledger.seal import ZERO
@@ -28,11 +29,13 @@ from sightline.errors import InvalidInput, NotFound, SessionChanged
 _HELD: Final = (
     "messages", "groups", "session_state", "usage", "receipts", "undone", "strategy_states",
     "checkpoints", "checkpoint_writes", "owners", "open_replies", "open_calls", "exchanges",
+    "attachments",
 )  # fmt: skip
-# The columns whose length is nearly all that a session weighs.
+# What is nearly all that a session weighs.
 _WEIGHED: Final = {
-    "messages": ("content", "parts"), "receipts": ("body",), "undone": ("body",),
-    "exchanges": ("request", "reply"), "checkpoints": ("body",), "checkpoint_writes": ("body",),
+    "messages": "length(content) + coalesce(length(parts), 0)", "receipts": "length(body)",
+    "undone": "length(body)", "exchanges": "length(request) + length(reply)",
+    "checkpoints": "length(body)", "checkpoint_writes": "length(body)", "attachments": "size",
 }  # fmt: skip
 _COUNTED: Final = (
     "context_size", "context_slack", "next_seq", "next_group", "live_groups", "tokens", "largest",
@@ -202,18 +205,14 @@ class Sessions:
         return nested(listed, lambda one: one.session)
 
     def weight(self, session_id: int) -> int:
-        """Say about how many bytes a session's words, receipts and exchanges take."""
+        """Say about how many bytes a session's words, files, receipts and exchanges take."""
         with self._store.read() as db:
             find_session(db, session_id)
-            return sum(
-                db.fetch(
-                    f"SELECT coalesce(sum(coalesce(length({name}), 0)), 0) FROM {table} "
-                    "WHERE session_id = ?",
-                    (session_id,),
-                )[0][0]
-                for table, names in _WEIGHED.items()
-                for name in names
+            sums = (
+                f"SELECT coalesce(sum({weight}), 0) FROM {table} WHERE session_id = ?"
+                for table, weight in _WEIGHED.items()
             )
+            return sum(int(db.fetch(sql, (session_id,))[0][0]) for sql in sums)
 
     def family(self, session_id: int) -> Found:
         """List a session and those that it began, itself or through others; it is the first."""
@@ -320,7 +319,7 @@ class Sessions:
 
 def delete_session(tx: Transaction, session: Row) -> None:
     """Delete a session with all that it holds, its attachments too."""
-    if tx.attachments.is_open or kept_by(tx.db, session["id"]):
+    if tx.attachments.is_open or objects_of(tx.db, session["id"]):
         tx.attachments.sweep(session["uuid"])
     for table in _HELD:
         tx.db.delete(table, "session_id = ?", (session["id"],))
@@ -444,7 +443,7 @@ def _copy_groups(tx: Transaction, source: Row, copy: Row) -> None:
             (source["id"], group["first_seq"], group["first_seq"] + group["messages"]),
         )
         for *columns, outcome in rows:
-            entry = entry_of(tuple(columns), tx.attachments.get)
+            [entry] = entries_of(tx.db, tx.attachments, [tuple(columns)])
             writer.add(
                 entry.message,
                 outcome=outcome,

@@ -51,7 +51,7 @@ class Store(ABC):
         self.path = path
         self.name = name or str(path)  # what people are told
         self.mode = mode
-        self.attachments: Attachments = NOWHERE  # where large files go; else into the messages
+        self.attachments: Attachments = NOWHERE  # where large files go; else into a table
         self._clock = clock
 
     def timestamp(self) -> str:

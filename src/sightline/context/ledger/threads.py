@@ -12,15 +12,17 @@ What was dropped or removed from the session is in no checkpoint any more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
+from sightline.context.ledger.attachments import Attachments
 from sightline.context.ledger.codec import from_columns
 from sightline.context.ledger.groups import forget_undone
 from sightline.context.ledger.history import HistoryReader
+from sightline.context.ledger.kept import fetching, names_in
 from sightline.context.ledger.rows import NO_LIMIT, Row, RowReader, first, marks
 from sightline.context.ledger.sessions import delete_session, new_session
 from sightline.context.ledger.store import Store
@@ -146,9 +148,9 @@ class Threads:
             row = rows[0]
             key = CheckpointKey(thread, namespace, row["checkpoint"])
             shown = row["shown"]
-            fetch = self._store.attachments.get
             numbers = None if shown is None else _numbers(shown)
-            messages = None if numbers is None else _messages(db, session_id, numbers, fetch)
+            objects = self._store.attachments
+            messages = None if numbers is None else _messages(db, session_id, numbers, objects)
             writes = db.fetch(
                 f"SELECT {', '.join(CheckpointWrite._fields)} FROM checkpoint_writes "
                 f"WHERE {_ONE} ORDER BY path, task, number",
@@ -286,7 +288,7 @@ def _numbers(shown: str) -> list[int]:
 
 
 def _messages(
-    db: RowReader, session_id: int, numbers: list[int], fetch: Callable[[str], bytes]
+    db: RowReader, session_id: int, numbers: list[int], objects: Attachments
 ) -> tuple[Message, ...]:
     known: dict[int, Message] = {}
     for some in _portions(numbers):
@@ -295,6 +297,7 @@ def _messages(
             f"WHERE id IN ({marks(some)}) AND session_id = ? AND dropped = 0",
             (*some, session_id),
         )
+        fetch = fetching(db, objects, names_in(parts for *_, parts in rows))
         known.update(
             (number, from_columns(role, content, parts, fetch))
             for number, role, content, parts in rows

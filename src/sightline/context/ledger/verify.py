@@ -26,6 +26,7 @@ import msgspec
 from sightline.context.ledger.attachments import Attachments
 from sightline.context.ledger.codec import KEPT, kept_in
 from sightline.context.ledger.groups import kept_in_undone
+from sightline.context.ledger.kept import fault, is_row
 from sightline.context.ledger.memos import memo_stems
 from sightline.context.ledger.rows import Row, RowReader, first
 from sightline.context.ledger.schema import TABLES
@@ -137,7 +138,8 @@ class _Check:
     ) -> None:
         self._db = db
         self._attachments = attachments
-        self._kept: dict[int, set[str]] = {}  # names of objects by session
+        self._kept: dict[int, set[str]] = {}  # names of files by session
+        self._files = 0  # of these, those in the ledger itself
         self._damage = damage
         self._watch = watch
         self._since = since
@@ -191,9 +193,10 @@ class _Check:
                 self.find(
                     f"session {session['id']}: a row of {', '.join(_TALLIED)} is missing or added"
                 )
-            for fault in map(self._attachments.fault, sorted(self._kept.pop(session["id"], ()))):
-                if fault:
-                    self.find(f"session {session['id']}: {fault}")
+            for file in sorted(self._kept.pop(session["id"], ())):
+                self._files += is_row(file)
+                if wrong := fault(self._db, self._attachments, file):
+                    self.find(f"session {session['id']}: {wrong}")
             if self._faults == faults:
                 self._seals[session["id"]] = name
         for orphan in tallies:
@@ -264,7 +267,7 @@ class _Check:
             self.find(f"{name}: group {group.id} has a wrong weight")
 
     def _keep(self, session_id: int, read: Callable[[str], Iterable[str]], text: str) -> None:
-        """Note what a session has in an object store; what cannot be read is found by its seal."""
+        """Note what a session keeps apart; what cannot be read is found by its seal."""
         with suppress(msgspec.DecodeError):
             self._kept.setdefault(session_id, set()).update(read(text))
 
@@ -311,10 +314,11 @@ class _Check:
 
     def _strays(self) -> None:
         """Count what is there against what was seen from the sessions."""
-        for table in ("groups", "messages"):
+        seen = {table: self._counts[table] for table in ("groups", "messages")}
+        for table, count in (*seen.items(), ("attachments", self._files)):
             there = first(self._db, f"SELECT count(*) FROM {table}")
-            if there != self._counts[table]:
-                self.find(f"{there} rows in {table}, but the sessions have {self._counts[table]}")
+            if there != count:
+                self.find(f"{there} rows in {table}, but the sessions have {count}")
 
     def _tallies(self, where: str = "", values: tuple[Value, ...] = ()) -> dict[int, bytes]:
         tallies: dict[int, bytes] = {}

@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from sightline.context.ledger.codec import to_columns, tool_call_id_of
+from sightline.context.ledger.kept import keep_row
 from sightline.context.ledger.rows import Row
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import CHAINED, ZERO, Value, group_chain, message_digest
@@ -110,8 +111,7 @@ class Writer:
         assert self._group is not None  # noqa: S101 - callers open a group first
         group, session = self._group, self._session
         self._kept = 0
-        keep = self._keep if self._tx.attachments.is_open else None
-        content, parts = to_columns(message, keep)
+        content, parts = to_columns(message, self._keep)
         size = self._bounded(_bytes(content) + _bytes(parts or "") + self._kept)
         number = self._tx.db.next_id("messages")
         sealed: tuple[Value, ...] = (
@@ -161,7 +161,9 @@ class Writer:
 
     def _keep(self, data: bytes) -> str:
         self._kept = self._bounded(self._kept + len(data))
-        return self._tx.attachments.keep(self._session["uuid"], data)
+        if self._tx.attachments.is_open:
+            return self._tx.attachments.keep(self._session["uuid"], data)
+        return keep_row(self._tx.db, self._session["id"], data)
 
     def _bounded(self, size: int) -> int:
         if size > self._max_message:

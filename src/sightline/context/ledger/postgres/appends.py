@@ -36,6 +36,7 @@ from sightline.context.ledger.postgres.rows import (
     LAST_GROUPS,
     LOCK,
     RESERVED,
+    UNLESS_THERE,
     Known,
     PostgresWriter,
     Tip,
@@ -181,6 +182,11 @@ class AppendWriter(PostgresWriter):
                 self._left[table, row["group_id"]] = dict(row)
             else:
                 self._rest.append((insertion(table, tuple(row)), tuple(row.values())))
+
+    def insert_once(self, table: str, row: Mapping[str, Value]) -> None:
+        self._is_plain = False
+        statement = f"{insertion(table, tuple(row))} {UNLESS_THERE}"
+        self._rest.append((statement, tuple(row.values())))
 
     def update(self, table: str, changes: str, where: str, values: Values) -> None:
         self._is_plain = False

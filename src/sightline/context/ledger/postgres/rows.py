@@ -37,6 +37,7 @@ _OURS: Final = ("tenant", "epoch")  # columns that the ledger knows nothing of
 
 
 LOCK: Final = "SELECT * FROM sessions WHERE id = ? FOR UPDATE"
+UNLESS_THERE: Final = "ON CONFLICT DO NOTHING"
 LAST_GROUPS: Final = "SELECT * FROM groups WHERE session_id = ? ORDER BY seq DESC LIMIT 2"
 
 
@@ -233,6 +234,9 @@ class PostgresWriter(PostgresReader):
     def insert(self, table: str, row: Mapping[str, Value]) -> None:
         self._forget(table)
         self._change(insertion(table, tuple(row)), tuple(row.values()))
+
+    def insert_once(self, table: str, row: Mapping[str, Value]) -> None:
+        self._change(f"{insertion(table, tuple(row))} {UNLESS_THERE}", tuple(row.values()))
 
     def put(self, table: str, row: Mapping[str, Value]) -> None:
         if table in _FENCED:

@@ -314,7 +314,21 @@ BEGIN
 END $$;
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_TABLES, _APPEND, _INDEXES, _LIGHTER)
+# The bytes as they are: what is in images and archives is packed already.
+_ATTACHMENTS: Final = f"""
+CREATE TABLE attachments (
+    session_id bigint NOT NULL, sha256 text COLLATE "C" NOT NULL, size bigint NOT NULL,
+    data bytea NOT NULL, {_TENANT}, PRIMARY KEY (tenant, session_id, sha256)
+);
+ALTER TABLE attachments ALTER COLUMN data SET STORAGE EXTERNAL;
+ALTER TABLE attachments ENABLE ROW LEVEL SECURITY;
+ALTER TABLE attachments FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenants ON attachments
+    USING (tenant = current_setting('sightline.tenant'))
+    WITH CHECK (tenant = current_setting('sightline.tenant') AND tenant <> '');
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_TABLES, _APPEND, _INDEXES, _LIGHTER, _ATTACHMENTS)
 FORMAT: Final = len(MIGRATIONS)
 # The tables whose rows have a number that is given once.
 NUMBERED: Final = ("sessions", "groups", "messages", "llm_memos", "usage", "receipts", "exchanges")

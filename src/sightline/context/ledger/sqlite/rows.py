@@ -101,6 +101,10 @@ class SqliteWriter(SqliteReader):
     def insert(self, table: str, row: Mapping[str, Value]) -> None:
         self._connection.execute(_insertion("INSERT", table, tuple(row)), tuple(row.values()))
 
+    def insert_once(self, table: str, row: Mapping[str, Value]) -> None:
+        sql = f"{_insertion('INSERT', table, tuple(row))} ON CONFLICT DO NOTHING"
+        self._connection.execute(sql, tuple(row.values()))
+
     def put(self, table: str, row: Mapping[str, Value]) -> None:
         sql = _insertion("INSERT OR REPLACE", table, tuple(row))
         self._connection.execute(sql, tuple(row.values()))

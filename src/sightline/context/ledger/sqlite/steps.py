@@ -217,6 +217,14 @@ CREATE UNIQUE INDEX checkpoint_writes_in_order
     ON checkpoint_writes (session_id, namespace, checkpoint, task, number);
 """
 
+# The bytes last: who looks at what is there reads past none of them.
+_ATTACHMENTS: Final = """
+CREATE TABLE attachments (
+    session_id INTEGER NOT NULL, sha256 TEXT NOT NULL, size INTEGER NOT NULL, data BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX attachments_by_name ON attachments (session_id, sha256);
+"""
+
 MIGRATIONS: Final[tuple[str, ...]] = (
     _CONVERSATIONS,
     _ACCOUNTING,
@@ -228,6 +236,7 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     _FOUND_AGAIN,
     _EXCHANGES,
     _CHECKPOINTS,
+    _ATTACHMENTS,
 )
 STEMS_FORMAT: Final = 7
 FORMAT: Final = len(MIGRATIONS)
