@@ -93,7 +93,7 @@ const twice = (where, name) => fault(where, `'${name}' is given twice`);
 
 /** @returns {never} */
 const wrong = (where, name, value) =>
-  fault(where, `'${name}' is unknown or wrong: ${brief(value)}`);
+  fault(where, `'${name}' is missing or wrong, or unknown: ${brief(value)}`);
 
 // JSON
 
@@ -106,7 +106,7 @@ const encoder = new TextEncoder();
 const bytes = (text) => encoder.encode(text).length;
 const fits = (text, most) =>
   text.isWellFormed() && (text.length * 3 <= most || bytes(text) <= most);
-const kindOf = (value) => Object.prototype.toString.call(value);
+const kindOf = (value) => ({}).toString.call(value);
 const isObject = (value) => kindOf(value) === "[object Object]";
 const isText = (value) => typeof value === "string";
 /** @param {any} value @returns {value is (...given: any[]) => any} */
@@ -346,7 +346,8 @@ function makeAction(name, handler, path, options = {}) {
   for (const option in AFFORDANCE) {
     const given = options[option];
     // What is false is not said.
-    affordance[option] = isObject(given) ? fullSchema(given) : given || undefined;
+    if (given != null && given !== false)
+      affordance[option] = isObject(given) ? fullSchema(given) : given;
   }
   if (affordance.params) checkSchema(affordance.params, where);
   return { ...options, name, handler, affordance: clean(affordance, where) };
@@ -728,7 +729,7 @@ function pattern(path, more) {
 
 /** Patterns with one more, the most literal first; of one shape and name the later one counts. */
 function withPattern(patterns, more) {
-  const all = new Map([...patterns, more].map((one) => [`${one.shape} ${one.name}`, one]));
+  const all = new Map([...patterns, more].map((one) => [`${one.shape}//${one.name}`, one]));
   return [...all.values()].sort((a, b) => (a.shape < b.shape ? -1 : +(a.shape > b.shape)));
 }
 

@@ -374,6 +374,11 @@ def test_a_running_chat_is_followed_live(
     expect(turns.last).to_have_attribute("aria-selected", "true")
     chat.say("do third")
     expect(page).to_have_url(re.compile("/t/3/2/"))  # the newest request of the newest turn
+    page.get_by_role("link", name="request 1").click()
+    view(page, "Prompt")
+    expect(page).to_have_url(re.compile("/t/3/1/"))  # who follows may look back
+    chat.say("do fourth")
+    expect(page).to_have_url(re.compile("/t/4/2/"))
     chat.leave()
     view(page, "Ledger")
     first = page.get_by_role("listbox", name="Groups").get_by_role("option").first

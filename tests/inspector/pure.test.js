@@ -189,6 +189,9 @@ test("a message that stands elsewhere now has moved, and is neither gone nor new
     ["history", "moved"],
     ["input", "left", "added"],
   ]);
+  // Of two that say the same, one moved and the other is gone.
+  const alike = differencesOf(asked(["input one", "input one"]), asked(["history one"]));
+  assert.deepEqual(totalsOf(alike), { removed: 1, added: 0, changed: 0, moved: 1 });
 });
 
 test("wishes are what the address says, and nothing else", () => {

@@ -19,23 +19,46 @@ test("an illegal registration says where and why, and changes nothing", () => {
   const { app } = shown();
   const before = app.tree();
   for (const [descriptor, why] of [
-    [{ items: [{ id: "a/b" }] }, /'id' is unknown or wrong: a\/b/],
+    [{ items: [{ id: "a/b" }] }, /'id' is missing or wrong, or unknown: a\/b/],
     [{ items: [{ id: "a" }, { id: "a" }] }, /'a' is given twice/],
     [{ props: { n: 1 }, properties: { n: 1 } }, /'properties' is given twice/],
     [{ window: { items: [] }, items: [] }, /'items' is given twice/],
     [{ props: { n: Number.NaN } }, /not JSON/],
     [{ props: { text: "\ud800" } }, /not JSON/],
-    [{ meta: { salience: 2 } }, /'salience' is unknown or wrong: 2/],
-    [{ typo: 1 }, /'typo' is unknown or wrong: 1/],
-    [{ actions: { go: { handler: () => 1, guard: 1 } } }, /'guard' is unknown or wrong: 1/],
-    [{ actions: { go: { handler: () => 1, params: { n: { $ref: "#" } } } } }, /'\$ref' is unknown/],
+    [{ meta: { salience: 2 } }, /'salience' is missing or wrong, or unknown: 2/],
+    [{ typo: 1 }, /'typo' is missing or wrong, or unknown: 1/],
+    [
+      { actions: { go: { handler: () => 1, guard: 1 } } },
+      /'guard' is missing or wrong, or unknown: 1/,
+    ],
+    [
+      { actions: { go: { handler: () => 1, params: { n: { $ref: "#" } } } } },
+      /'\$ref' is missing or wrong, or unknown/,
+    ],
     [{ content_ref: { mime: "text/plain" } }, /'summary'/],
+    [{ actions: { go: { label: "Go" } } }, /actions\.go: 'handler' is missing or wrong/],
   ]) {
     assert.throws(() => app.register("list", descriptor), why);
     assert.throws(() => app.register("list", descriptor), /^TypeError: \/list/);
   }
   assert.equal(app.tree(), before);
-  assert.throws(() => new App("not an id"), /'id' is unknown or wrong/);
+  assert.throws(() => new App("not an id"), /'id' is missing or wrong, or unknown/);
+});
+
+test("an action says what it is given to say, and no other takes its place", () => {
+  const { app } = shown();
+  for (const path of ["a", "a b"]) app.register(path, {});
+  app.action("a", "b c", () => {}, {
+    label: "",
+    description: "",
+    dangerous: false,
+    estimate: null,
+  });
+  app.action("a b", "c", () => {});
+  assert.deepEqual(
+    app.tree().children.map((child) => child.affordances),
+    [[{ action: "b c", label: "", description: "" }], [{ action: "c" }]],
+  );
 });
 
 test("what says the same is the same object, and only what changed is told", () => {
@@ -364,15 +387,15 @@ test("an author's mistake is said with the node, and costs nothing else", async 
   app.tree();
   for (const [wrong, why] of [
     [{ items: [{ id: "a" }, { id: "a" }] }, /\/list: 'a' is given twice/],
-    [{ items: [{ props: {} }] }, /\/list: 'id' is unknown or wrong: undefined/],
-    [{ items: [undefined] }, /\/list\/: 'descriptor' is unknown or wrong: undefined/],
+    [{ items: [{ props: {} }] }, /\/list: 'id' is missing or wrong, or unknown: undefined/],
+    [{ items: [undefined] }, /\/list\/: 'descriptor' is missing or wrong, or unknown: undefined/],
     [{ props: cycle }, /\/list\.self\.self.*not JSON/],
     [{ props: { n: 1n } }, /\/list\.n: not JSON, or too large: 1/],
     [{ props: { n: new Map() } }, /\/list\.n: not JSON, or too large: \[object Map\]/],
-    [{ meta: { salience: 1n } }, /\/list: 'salience' is unknown or wrong: 1/],
+    [{ meta: { salience: 1n } }, /\/list: 'salience' is missing or wrong, or unknown: 1/],
     [
       Promise.reject(new Error("later")),
-      /\/list: 'source' is unknown or wrong: \[object Promise\]/,
+      /\/list: 'source' is missing or wrong, or unknown: \[object Promise\]/,
     ],
   ]) {
     given = wrong;
@@ -386,16 +409,19 @@ test("an author's mistake is said with the node, and costs nothing else", async 
   app.refresh("list");
   assert.equal(app.tree().children[1].children.length, 100_000);
   for (const [call, why] of [
-    [() => app.node("x", undefined), /^TypeError: x: 'source' is unknown or wrong: undefined/],
+    [
+      () => app.node("x", undefined),
+      /^TypeError: x: 'source' is missing or wrong, or unknown: undefined/,
+    ],
     [() => app.update("list/no", { props: {} }), /^TypeError: list\/no: there is no such node/],
     [
       () => app.update("list", { props: "text" }),
-      /^TypeError: \/list: 'properties' is unknown or wrong: text/,
+      /^TypeError: \/list: 'properties' is missing or wrong, or unknown: text/,
     ],
     [() => app.action("a/{id}/{id}", "go", () => {}), /^TypeError: a\/\{id\}\/\{id\}: 'hole' is/],
     [
       () => app.children("a/{id", () => []),
-      /^TypeError: a\/\{id: 'hole' is unknown or wrong: \{id/,
+      /^TypeError: a\/\{id: 'hole' is missing or wrong, or unknown: \{id/,
     ],
   ])
     assert.throws(call, why);

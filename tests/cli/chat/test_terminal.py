@@ -307,6 +307,14 @@ async def test_a_line_is_asked_for_where_a_key_will_not_do() -> None:
         assert screen.driver.lines == []
 
 
+async def test_a_question_in_wide_letters_is_shown_to_its_end() -> None:
+    async with running() as screen:
+        asked = asyncio.create_task(screen.terminal.ask_line("\u4f60\u597d" * 30 + "\u5417:"))
+        await until(lambda: "\u5417:" in screen.out.getvalue())  # 122 columns of 80
+        screen.type("yes\r")
+        assert await asked == "yes"
+
+
 async def test_turning_away_from_a_question_is_no_answer() -> None:
     async with running() as screen:
         asked = asyncio.create_task(screen.terminal.ask("do it?", {"y": "yes", "n": ""}))

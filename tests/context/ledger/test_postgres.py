@@ -373,6 +373,19 @@ def test_an_append_is_one_round_trip_for_whoever_appended_last(
         assert other.verify().findings == ()
 
 
+def test_numbers_of_groups_are_not_taken_for_messages_that_begin_none(url: str) -> None:
+    with Ledger(url) as ledger, connect(address_of(url)) as connection:
+        taken = partial(connection.execute, "SELECT last_value FROM sightline.groups_ids")
+        session = ledger.sessions.create("s").id
+        ledger.append(session, [Message("user", "count")])
+        [(before,)] = taken()
+        for _ in range(100):
+            ledger.append(session, [Message("assistant", "x")] * 50)
+        [(after,)] = taken()
+        assert after - before < 200  # of 5,000 messages
+        assert ledger.verify().ok
+
+
 def test_a_picture_is_stored_in_the_trip_of_its_message_and_read_in_one_more(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -467,7 +467,8 @@ def _fitted(question: str, width: int) -> str:
 
     What stands before the input is drawn as part of it, and not at all where it is too wide.
     """
-    lines = textwrap.wrap(question, max(10, width - 2)) or [""]
+    has_wide = get_cwidth(question) != len(question)  # a letter may take two columns
+    lines = textwrap.wrap(question, max(10, width - 2) // (1 + has_wide)) or [""]
     is_narrow = get_cwidth(lines[-1]) < width - 2
     return "\n".join(lines) + (" " if is_narrow else "\n")
 

@@ -157,8 +157,11 @@ class AppendWriter(PostgresWriter):
         return super().take(table, where, values)
 
     def next_id(self, table: str) -> int:
-        if self._ahead and not self._known.numbers.get(table):
-            self._reserve(*(RESERVED if table in RESERVED else (table,)))
+        numbers = self._known.numbers
+        if self._ahead and not numbers.get(table):
+            # Not more and more of what is seldom used.
+            few = [name for name in RESERVED if len(numbers.get(name, ())) < _AHEAD]
+            self._reserve(*(few if table in RESERVED else (table,)))
         return super().next_id(table)
 
     def _reserve(self, *tables: str) -> None:

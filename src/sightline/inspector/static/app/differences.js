@@ -157,8 +157,9 @@ const changesOf = (runs, hasMoved) => {
       changes.push({ kind, role: "", text: "", count: messages.length });
       continue;
     }
-    const moved = messages.filter((message) => hasMoved(kind, message));
-    const rest = messages.filter((message) => !moved.includes(message));
+    /** @type {any[][]} */
+    const [moved, rest] = [[], []];
+    for (const message of messages) (hasMoved(kind, message) ? moved : rest).push(message);
     // Within a slot it is told where it is now, and not where it was.
     const told =
       kind === "added" ? moved : moved.filter((message) => !cameHere.has(keyOf(message)));

@@ -166,11 +166,13 @@ const Session = ({ about, agent }) => {
   }, [isAnswered]);
   const current = list.rows.get(turn);
   const last = current?.requests ?? 0;
-  const isBehind = follow.value && last > request;
+  // Not whenever the request is another: who follows may look back until there is news.
   useEffect(() => {
-    if (last > 0 && (isBehind || request < 1 || request > last))
-      go({ request: last }, { replace: true });
-  }, [isBehind, last, request]);
+    if (follow.value && last > request) go({ request: last }, { replace: true });
+  }, [follow.value, turn, last]);
+  useEffect(() => {
+    if (last > 0 && (request < 1 || request > last)) go({ request: last }, { replace: true });
+  }, [last, request]);
   const actions = [...everywhere(session), ...amongTurns(turns, selected, current, choose)];
   useKeys(actions);
   const title = about.sessions.find((item) => item.id === session)?.title;
