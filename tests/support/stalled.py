@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import socket
 import tracemalloc
@@ -52,6 +53,12 @@ def memory_traced() -> Iterator[None]:
         yield
     finally:
         tracemalloc.stop()
+
+
+def memory_held() -> int:
+    """The bytes that were allocated since and are still held; garbage is nobody's."""
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
 
 
 def transport_of(link: LineLink | WebSocketLink) -> asyncio.Transport:

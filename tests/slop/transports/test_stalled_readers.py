@@ -31,6 +31,7 @@ from support.stalled import (
     all_stalled,
     deaf_reader,
     large_tree,
+    memory_held,
     memory_traced,
     subscribed,
     transport_of,
@@ -95,7 +96,7 @@ async def test_stalled_sockets_stay_bounded_and_a_healthy_client_is_unaffected(
                 await client.invoke("/", "set", {"key": "text", "value": text})
                 assert watch.tree is not None
                 assert watch.tree.properties["text"] == text
-            now, _ = tracemalloc.get_traced_memory()
+            now = memory_held()
         assert now < len(stalled) * PER_READER
         for link in stalled:
             transport_of(link).resume_reading()
@@ -187,7 +188,7 @@ async def test_stalled_readers_of_a_large_snapshot_hold_it_once(kind: str, tmp_p
         with memory_traced():
             async with deaf_readers(address, count):
                 await all_stalled(app.serving, 1 + count)
-                now, _ = tracemalloc.get_traced_memory()
+                now = memory_held()
         assert now < count * PER_LARGE_READER
 
 
