@@ -29,6 +29,18 @@ FOUND = """async () => (await axe.run()).violations.map(({ id, nodes }) =>
 
 
 @pytest.mark.parametrize("whose", ["our own", "another agent's"])
+def test_no_view_is_wider_than_a_phone(
+    visit: Callable[..., Page], inspector: Inspector, agents: Inspector, whose: str
+) -> None:
+    page = visit((inspector if whose == "our own" else agents).address)
+    page.set_viewport_size({"width": min(WIDTHS), "height": 800})
+    for name in VIEWS:
+        view(page, name)
+        expect(page.get_by_role("region", name=name, exact=True)).to_be_visible()
+        assert page.evaluate(TOO_WIDE) == [], name
+
+
+@pytest.mark.parametrize("whose", ["our own", "another agent's"])
 def test_no_view_keeps_anybody_out(
     visit: Callable[..., Page], inspector: Inspector, agents: Inspector, whose: str
 ) -> None:
