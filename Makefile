@@ -72,8 +72,8 @@ mcp-servers: $(DEV)        ## three public MCP servers as apps, the official MCP
 docs: $(PUBLISH)           ## the documentation as a site, in dist/site
 	@$(BIN)/python setup/site.py $(VENV)/publish/bin
 
-release: $(DEV) $(PUBLISH) ## build and check a release, in dist; says what is left to do by hand
-	@$(BIN)/python -m proof.release $(VENV)/publish/bin
+release: $(DEV) $(PUBLISH) ## build and check a release, in dist; says what is left to do by hand; ADDRESS=https://… if `origin` is not public
+	@$(BIN)/python -m proof.release $(VENV)/publish/bin $(ADDRESS)
 
 lock: $(DEV)               ## renew the locks from pyproject.toml: of everything, of `make chat`, of `make docs`, of Bedrock, of uv
 	$(BIN)/pip install --quiet --require-hashes -r requirements-uv.lock

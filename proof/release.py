@@ -1,6 +1,9 @@
 """Build a release twice, look at it as an index and a stranger do, and say what is left to do.
 
-    python -m proof.release TOOLS     what `make release` runs: minutes; needs npm and an index
+    python -m proof.release TOOLS [ADDRESS]     what `make release` runs: minutes
+
+It needs npm and an index. ADDRESS is where the project is public; without it, where this
+checkout's `origin` is. The project's URLs are made of it, and so are the links of the README.
 
 Wheel and source package of the last commit are built in two empty directories, with the modules
 of the inspector's page brought anew, and must be the same bytes. The wheel has our files, those
@@ -17,10 +20,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 import zipfile
 from collections.abc import Callable, Iterator
 from email import message_from_bytes
+from email.message import Message
 from pathlib import Path
 
 from setup.page import FILES, SHIPPED, VENDOR
@@ -29,14 +32,22 @@ from setup.readme import relative_links
 from proof.install import install
 from sightline._distribution import __version__
 
-__all__ = ["by_hand", "contents", "licences", "main"]
+__all__ = ["by_hand", "contents", "licences", "main", "project_urls", "unlinked"]
 
 ROOT = Path(__file__).parent.parent
 MAX_BYTES = 1_500_000
 OWN = "Apache-2.0"
+# Where pyproject.toml leaves room for the addresses of a release.
+EMPTY = "[project.urls]\n"
 # What may be bundled with a program under our licence without asking anybody.
 FREE = {OWN, "0BSD", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT"}
-URLS = ("Source", "Documentation", "Issues", "Changelog")
+# What an index links beside a package, each below the address where the project is public.
+URLS = {
+    "Source": "",
+    "Documentation": "/blob/v{version}/docs/README.md",
+    "Issues": "/issues",
+    "Changelog": "/blob/v{version}/CHANGELOG.md",
+}
 BY_HAND = """\
 Left to do by hand, for {version}:
   - make bare SUITE=bookworm, then trixie and sid: both commands of the README on three Pythons
@@ -48,19 +59,21 @@ Left to do by hand, for {version}:
   - then: the next version in src/sightline/_distribution.py, `## Unreleased` in CHANGELOG.md"""
 
 
-def main(tools: Path) -> int:
+def main(tools: Path, address: str = "") -> int:
     """Build, check, and say what is left to do by hand."""
     failed = False
+    urls = project_urls(address or origin())
     print("building it twice", flush=True)
     with tempfile.TemporaryDirectory() as directory:
-        package, wheel = built = build(Path(directory) / "one")
-        again = build(Path(directory) / "two")
+        package, wheel = built = build(Path(directory) / "one", urls)
+        again = build(Path(directory) / "two", urls)
         checks: dict[str, Callable[[], Iterator[str]]] = {
             "the same bytes twice": lambda: differences(built, again),
             "what is in the wheel": lambda: contents(wheel),
             "licences of what is bundled": lambda: licences(wheel),
             "change log": unwritten,
             "metadata and README": lambda: said(tools / "twine", "check", "--strict", *built),
+            "project URLs": lambda: unlinked(wheel, urls),
             "hosted CI": lambda: linted(tools),
             "with all extras in an empty environment": lambda: started(wheel),
         }
@@ -74,11 +87,31 @@ def main(tools: Path) -> int:
             for path in built:
                 shutil.copy(path, ROOT / "dist")
                 print(f"dist/{path.name}: {path.stat().st_size:,} bytes")
-            print(by_hand(tools, [f"dist/{path.name}" for path in (package, wheel)]))
+            print(by_hand(tools, [f"dist/{path.name}" for path in (package, wheel)], urls))
     return 1 if failed else 0
 
 
-def build(directory: Path) -> list[Path]:
+def origin() -> str:
+    """Give the address of the remote that this checkout was cloned from, if it has one."""
+    command = ["git", "remote", "get-url", "origin"]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.strip()
+
+
+def project_urls(address: str) -> dict[str, str]:
+    """Make the project's URLs of the address that git or a browser has for it; none of a path."""
+    found = re.fullmatch(
+        r"(?:https://(?:[^@/]*@)?|ssh://git@|git@)([\w.-]+\.\w+)[:/]([\w./-]+?)(?:\.git)?/?",
+        address,
+    )
+    if not found:
+        return {}
+    base = f"https://{found[1]}/{found[2]}"
+    return {name: base + path.format(version=__version__) for name, path in URLS.items()}
+
+
+def build(directory: Path, urls: dict[str, str]) -> list[Path]:
     """Build the last commit, from nothing but its files; give source package and wheel."""
     source, dist = directory / "source", directory / "dist"
     source.mkdir(parents=True)
@@ -86,6 +119,9 @@ def build(directory: Path) -> list[Path]:
         ["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True
     ).stdout
     subprocess.run(["tar", "x"], cwd=source, input=archive, check=True)
+    project = source / "pyproject.toml"
+    table = "".join(f'{name} = "{url}"\n' for name, url in urls.items())
+    project.write_text(project.read_text("utf-8").replace(EMPTY, EMPTY + table), "utf-8")
     command = [sys.executable, "-m", "hatchling", "build", "-d", str(dist)]
     done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -123,6 +159,12 @@ def _stem(wheel: Path) -> str:
     return "-".join(wheel.name.split("-")[:2])
 
 
+def metadata(wheel: Path) -> Message:
+    """Give what a wheel says of itself."""
+    with zipfile.ZipFile(wheel) as archive:
+        return message_from_bytes(archive.read(f"{_stem(wheel)}.dist-info/METADATA"))
+
+
 def licences(wheel: Path) -> Iterator[str]:
     """Say which bundled module has no licence there, or one that the metadata do not name."""
     lock = json.loads((ROOT / "package-lock.json").read_text("utf-8"))["packages"]
@@ -135,9 +177,7 @@ def licences(wheel: Path) -> Iterator[str]:
         if package not in with_text:
             yield f"{package} has no licence in the wheel"
     names = {OWN, *(lock[f"node_modules/{package}"].get("license") for package in bundled)}
-    with zipfile.ZipFile(wheel) as archive:
-        metadata = archive.read(f"{_stem(wheel)}.dist-info/METADATA")
-    told = message_from_bytes(metadata)["License-Expression"]
+    told = metadata(wheel)["License-Expression"]
     if set(told.split(" AND ")) != names:
         yield f"the metadata say {told}, what is there is under {', '.join(sorted(names))}"
 
@@ -162,6 +202,12 @@ def said(*command: str | Path) -> Iterator[str]:
         yield from (done.stdout + done.stderr).splitlines()
 
 
+def unlinked(wheel: Path, urls: dict[str, str]) -> Iterator[str]:
+    """Say which of the project's URLs the metadata of a wheel have not."""
+    told = metadata(wheel).get_all("Project-URL", [])
+    yield from (f"no {name}" for name, url in urls.items() if f"{name}, {url}" not in told)
+
+
 def linted(tools: Path) -> Iterator[str]:
     """Give what the schema of hosted CI, and a linter for its safety, find."""
     hosted = ROOT / ".github"
@@ -178,20 +224,17 @@ def started(wheel: Path) -> Iterator[str]:
         yield from error.output.decode().splitlines()
 
 
-def by_hand(tools: Path, files: list[str]) -> str:
+def by_hand(tools: Path, files: list[str], urls: dict[str, str]) -> str:
     """Write what a maintainer does after this."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    missing = [name for name in URLS if name not in project["urls"]]
     lines = BY_HAND.format(version=__version__, tools=tools, files=" ".join(files)).splitlines()
-    if missing:
-        lines.insert(1, f"  - [project.urls] in pyproject.toml: fill in {', '.join(missing)}")
-    if "Source" in missing:
+    if not urls:
         links = len(relative_links((ROOT / "README.md").read_text("utf-8")))
-        lines.insert(
-            2, f"    (without Source, {links} links of the README lead nowhere on an index)"
-        )
+        lines[1:1] = [
+            "  - make release ADDRESS=https://… again: `origin` is not public, so there are no",
+            f"    project URLs, and {links} links of the README lead nowhere on an index",
+        ]
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), *sys.argv[2:]))

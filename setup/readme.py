@@ -1,8 +1,8 @@
 """The README as a package index shows it: with nothing of the repository beside it.
 
 A relative link leads nowhere there. So the build of a package gives each the address of the file
-at the project's host and this version's tag. The host is `Source` of `[project.urls]` in
-pyproject.toml: until that is filled in links stay as they are, and `make release` says so.
+at the project's host and this version's tag. The host is `Source` of `[project.urls]`, which
+`make release` fills in: where it knows no address links stay as they are, and it says so.
 """
 
 from __future__ import annotations

@@ -27,7 +27,16 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from proof.install import PROGRAMS, extras, plan
-from proof.release import by_hand, contents, licences
+from proof.release import (
+    URLS,
+    build,
+    by_hand,
+    contents,
+    licences,
+    metadata,
+    project_urls,
+    unlinked,
+)
 from setup.readme import ReadmeHook, relative_links
 
 from sightline._distribution import NAME, __version__
@@ -122,17 +131,49 @@ def test_a_readme_on_an_index_links_the_projects_host_and_what_is_there() -> Non
     assert {Path(path).suffix for kind, path in found if kind == "raw"} == {".png", ".svg"}
 
 
+def description(wheel: Path) -> str:
+    """Give the text that an index shows of a wheel."""
+    return bytes(metadata(wheel).get_payload(decode=True)).decode()
+
+
 def test_without_an_address_links_stay_and_whoever_releases_is_told(built: Path) -> None:
     [wheel] = built.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        [metadata] = [name for name in archive.namelist() if name.endswith("/METADATA")]
-        shown = archive.read(metadata).decode().partition("\n\n")[2]
     readme = (ROOT / "README.md").read_text("utf-8")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    is_known = "Source" in project["urls"]
-    assert (shown.rstrip() == readme.rstrip()) is not is_known
-    told = f"without Source, {len(relative_links(readme))} links of the README lead nowhere"
-    assert (told in by_hand(Path("tools"), [])) is not is_known
+    assert description(wheel).rstrip() == readme.rstrip()
+    told = f"project URLs, and {len(relative_links(readme))} links of the README lead nowhere"
+    assert told in by_hand(Path("tools"), [], project_urls("/srv/git/sightline"))
+    assert told not in by_hand(Path("tools"), [], project_urls("https://host.example/we/it"))
+
+
+@pytest.mark.parametrize("address", [
+    "https://host.example/we/it", "https://host.example/we/it.git", "https://host.example/we/it/",
+    "https://user:secret@host.example/we/it.git", "git@host.example:we/it.git",
+    "ssh://git@host.example/we/it.git",
+])  # fmt: skip
+def test_the_projects_urls_are_made_of_any_address_that_git_has(address: str) -> None:
+    assert project_urls(address) == {
+        "Source": "https://host.example/we/it",
+        "Documentation": f"https://host.example/we/it/blob/v{__version__}/docs/README.md",
+        "Issues": "https://host.example/we/it/issues",
+        "Changelog": f"https://host.example/we/it/blob/v{__version__}/CHANGELOG.md",
+    }
+
+
+@pytest.mark.parametrize("address", [
+    "", "/srv/git/it", "../it", "file:///srv/it", "http://host.example/we/it", "https://localhost/it",
+    'https://host.example/we"it', "https://host.example/we/it\n[tool]",
+])  # fmt: skip
+def test_what_is_no_public_address_makes_no_urls(address: str) -> None:
+    assert project_urls(address) == {}
+
+
+def test_a_release_has_the_projects_urls_and_links_in_its_metadata(tmp_path: Path) -> None:
+    urls = project_urls("https://host.example/we/it")
+    _, wheel = build(tmp_path, urls)
+    assert list(unlinked(wheel, urls)) == []
+    assert relative_links(description(wheel)) == []
+    other = project_urls("https://host.example/another")
+    assert list(unlinked(wheel, other)) == [f"no {name}" for name in URLS]
 
 
 def test_a_wheel_that_is_built_again_is_the_same_and_needs_no_npm(built: Path) -> None:
