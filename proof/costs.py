@@ -20,7 +20,7 @@ from mcp import Client
 
 from sightline import Hub
 from sightline.adapters.hook import addition
-from sightline.adapters.live import LiveTools
+from sightline.adapters.hub import LiveTools
 from sightline.adapters.mcp import AppsServer
 from sightline.agent.host.sight import SightRules
 from sightline.context.projection.changes import ShownState

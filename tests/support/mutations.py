@@ -270,7 +270,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "passing-failures",
-        "agent/models/failure.py",
+        "agent/models/connected.py",
         "retryable=status >= 500 or status in PASSING",
         "retryable=status >= 500",
         "agent/models/test_failure.py",
@@ -319,7 +319,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "reply-kept-once",
-        "agent/host/recovery.py",
+        "agent/host/writing.py",
         "work.group_id != last.group_id or work.after_seq != last.seq:",
         "work.group_id != last.group_id:",
         "agent/host/test_recovery.py",

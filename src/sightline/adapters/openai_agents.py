@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from sightline.adapters.forms import form_of, with_form
-from sightline.adapters.hub import TAIL_TOKENS, AgentHub
-from sightline.adapters.live import LiveTools, held_by_vendor, needs
+from sightline.adapters.hub import TAIL_TOKENS, AgentHub, LiveTools, held_by_vendor, needs
 from sightline.adapters.tools import ActionQuestion
 from sightline.agent.policy import Mode
 from sightline.context.dialects import openai_responses, parse

@@ -14,8 +14,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
-from sightline.adapters.hub import TAIL_TOKENS, AgentHub
-from sightline.adapters.live import LiveTools, held_by_vendor
+from sightline.adapters.hub import TAIL_TOKENS, AgentHub, LiveTools, held_by_vendor
 from sightline.adapters.tools import ActionQuestion
 from sightline.agent.policy import Mode
 from sightline.context.tokens.tokens import Counter

@@ -161,7 +161,7 @@ async def _serve(
 async def _serve_http(server: AppsServer, port: int, token: str | None) -> None:
     import uvicorn
 
-    from sightline.adapters.mcp.server_http import PATH, guarded_app
+    from sightline.adapters.mcp.server import PATH, guarded_app
 
     token = token or secrets.token_urlsafe(TOKEN_BYTES)
     with listen(port) as listening:

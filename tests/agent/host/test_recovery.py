@@ -11,7 +11,7 @@ import pytest
 
 from agent.host.helpers import check_ledger, ended, hosted, messages, of_kind, statuses, turn
 from sightline.agent.host.journal import Journal
-from sightline.agent.host.recovery import recover
+from sightline.agent.host.writing import recover
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.owner import Owner
 from sightline.context.ledger.work import OpenWork

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.agent.models.access import Access
-from sightline.agent.models.failure import MAX_MESSAGE, broken, refused, stream_error
+from sightline.agent.models.connected import MAX_MESSAGE, broken, refused, stream_error
 from sightline.agent.models.keys import Key
 from sightline.context.dialects import profile_for
 from sightline.errors import ModelFailed, Overflow, RateLimited, TimedOut, Unauthorized

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.agent.workspace.changes import FileEdit, carry_out, planned
-from sightline.agent.workspace.diff import unified
+from sightline.agent.workspace.changes import FileEdit, carry_out, planned, unified
 from sightline.agent.workspace.inside import Inside
 from sightline.errors import ActionError
 

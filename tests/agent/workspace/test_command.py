@@ -13,8 +13,7 @@ import pytest
 
 from agent.workspace.conftest import wait_until_gone
 from sightline.agent.models.keys import Key
-from sightline.agent.workspace.command import HEAD, TAIL, Finished, run_command
-from sightline.agent.workspace.environment import passed
+from sightline.agent.workspace.command import HEAD, TAIL, Finished, passed, run_command
 
 
 def run(

@@ -12,8 +12,7 @@ import httpx2
 import pytest
 
 from gateway.conftest import running
-from sightline.adapters.mcp.server import AppsServer
-from sightline.adapters.mcp.server_http import guarded_app
+from sightline.adapters.mcp.server import AppsServer, guarded_app
 from sightline.context.ledger import Ledger
 from sightline.errors import LedgerUnavailable
 from sightline.inspector.door import PageDoor

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sightline._lazy import lazily
-from sightline.adapters.live import needs
+from sightline.adapters.hub import needs
 
 if TYPE_CHECKING:
     from sightline.adapters.langchain.middleware import HubMiddleware

@@ -19,8 +19,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessa
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.types import Command, interrupt
 
-from sightline.adapters.hub import TAIL_TOKENS, AgentHub
-from sightline.adapters.live import held_by_vendor
+from sightline.adapters.hub import TAIL_TOKENS, AgentHub, held_by_vendor
 from sightline.adapters.tools import ActionQuestion
 from sightline.agent.policy import Mode
 from sightline.agent.toolbox import Ran

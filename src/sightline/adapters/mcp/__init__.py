@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING
 from sightline._lazy import lazily
 
 if TYPE_CHECKING:
-    from sightline.adapters.mcp.server import AppsServer
-    from sightline.adapters.mcp.server_http import guarded_app
+    from sightline.adapters.mcp.server import AppsServer, guarded_app
 
 __all__ = ["AppsServer", "guarded_app"]
 
-__getattr__, __dir__ = lazily(
-    __name__,
-    {
-        "sightline.adapters.mcp.server": "AppsServer",
-        "sightline.adapters.mcp.server_http": "guarded_app",
-    },
-)
+__getattr__, __dir__ = lazily(__name__, {"sightline.adapters.mcp.server": "AppsServer guarded_app"})

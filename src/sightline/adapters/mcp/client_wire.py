@@ -23,7 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from sightline.agent.workspace.group import leader
+from sightline.agent.workspace.command import leader
 from sightline.errors import InvalidInput, LetGo, Unreachable
 from sightline.slop.hub.mcp import McpTarget, checked_url
 from sightline.slop.protocol.patience import Patience

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import anyio
 import mcp_types as types
@@ -42,6 +42,11 @@ from sightline.errors import InvalidInput, SightlineError
 from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.path import join
 from sightline.slop.protocol.world import AppState, World
+from sightline.slop.transports.door import Door, Visitor
+from sightline.slop.transports.health import WORDS, health_status
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 INSTRUCTIONS: Final = f"""\
 Live state of the apps on this machine, and their actions. `look` shows what apps show now and \
@@ -55,6 +60,7 @@ TOOLS_TTL_MS: Final = 3_600_000
 _COMPLETIONS: Final = 100
 _TEMPLATE: Final = f"{SCHEME}{{app}}/{{+path}}"
 _PLAIN: Final = "text/plain"
+PATH: Final = "/mcp"
 
 
 class _Server(Server[Any]):
@@ -245,3 +251,40 @@ def _resource(app: AppState) -> types.Resource:
         uri=write_uri(app.id), name=app.id, title=escape_name(app.name), mime_type=_PLAIN,
         description=f"What the app shows now; it is {app.status}.",
     )  # fmt: skip
+
+
+def guarded_app(apps: AppsServer, token: str) -> ASGIApp:
+    """Make the ASGI app: the protocol at `/mcp`, behind a door that checks Host, Origin, token.
+
+    A browser's page is refused, whatever it knows: a program has no Origin. Whether the server
+    lives is told without a token.
+    """
+    door = Door.of(None, (), token)
+    inside = apps.protocol.streamable_http_app(streamable_http_path=PATH)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            pairs = (
+                (name.decode("latin-1"), value.decode("latin-1"))
+                for name, value in scope["headers"]
+            )
+            status = health_status(scope["path"], is_ready=lambda: True)
+            refusal = door.refusal(Visitor.of(pairs), asks_token=status is None)
+            if status is not None and refusal is None:
+                await _answer(send, status, WORDS[status])
+                return
+            if refusal is not None:
+                await _answer(send, refusal.status, refusal.reason.encode())
+                return
+        await inside(scope, receive, send)
+
+    return app
+
+
+async def _answer(send: Send, status: int, body: bytes) -> None:
+    headers: list[tuple[bytes, bytes]] = [(b"content-type", b"text/plain; charset=utf-8")]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    start = {"type": "http.response.start", "status": int(status), "headers": headers}
+    await send(start)
+    await send({"type": "http.response.body", "body": body})

@@ -6,19 +6,18 @@ Nothing of it is stored but what it cost. It has no tools, so it can do nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 from msgspec.structs import replace
 
 from sightline.agent.host.spending import prompt_price
-from sightline.agent.host.stream import stream_of
 from sightline.agent.models.base import Model
 from sightline.agent.turn.steps import Spent
 from sightline.context.dialects import encode
-from sightline.context.dialects.events import Stopped, UsageArrived
+from sightline.context.dialects.events import Event, Stopped, UsageArrived
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import Options
+from sightline.context.dialects.request import Options, Request
 from sightline.context.messages.parts import Message
 from sightline.context.slots.budget import Budget
 from sightline.context.slots.slots import Slots
@@ -80,3 +79,15 @@ class SideModel:
         finally:
             if spent.usage is not None or spent.error:
                 await self._account(model, spent)
+
+
+async def stream_of(model: Model, request: Request) -> AsyncGenerator[Event, None]:
+    """Stream a reply; closing this closes the model's own stream."""
+    events = model.stream(request)
+    try:
+        async for event in events:
+            yield event
+    finally:
+        close = getattr(events, "aclose", None)
+        if close is not None:
+            await close()

@@ -29,6 +29,7 @@ from msgspec.structs import replace
 
 import sightline.agent.turn.steps as steps
 import sightline.events as events
+from sightline.agent.host.asking import stream_of
 from sightline.agent.host.compose import Composed
 from sightline.agent.host.hooks import TurnHooks, stricter
 from sightline.agent.host.journal import Ended
@@ -46,7 +47,6 @@ from sightline.agent.host.planning import plan_of
 from sightline.agent.host.session import Current, OpenTurn, ReplyPace
 from sightline.agent.host.spans import TurnSpans
 from sightline.agent.host.stage import HostStage
-from sightline.agent.host.stream import stream_of
 from sightline.agent.models.base import Model
 from sightline.agent.policy import Answer, Decision, in_words
 from sightline.agent.toolbox.results import Ran

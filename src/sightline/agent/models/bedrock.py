@@ -22,8 +22,7 @@ import botocore.exceptions
 import urllib3.exceptions
 
 from sightline.agent.models.access import CONNECT_S, Access
-from sightline.agent.models.connected import Response, VendorRefusal
-from sightline.agent.models.threads import Emit, from_thread
+from sightline.agent.models.connected import Emit, Response, VendorRefusal, from_thread
 from sightline.context.dialects.request import Request
 
 OPERATION: Final = "bedrock-runtime.ConverseStream"

@@ -28,8 +28,7 @@ from typing import Any, Final
 
 from sightline._distribution import install, installer
 from sightline.agent.models.access import Access
-from sightline.agent.models.connected import Response, VendorRefusal
-from sightline.agent.models.threads import Emit, from_thread
+from sightline.agent.models.connected import Emit, Response, VendorRefusal, from_thread
 from sightline.context.dialects.request import Request
 from sightline.errors import InvalidInput, MissingExtra
 

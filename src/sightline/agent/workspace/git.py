@@ -27,7 +27,7 @@ from typing import Final
 
 import msgspec
 
-from sightline.agent.workspace.group import kill_group
+from sightline.agent.workspace.command import kill_group
 from sightline.agent.workspace.inside import Parts
 from sightline.agent.workspace.repository import (
     Repository,

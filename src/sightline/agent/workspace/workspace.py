@@ -43,8 +43,7 @@ from sightline.agent.workspace.changes import (
     planned,
 )
 from sightline.agent.workspace.checkpoints import Checkpoints, Restoration
-from sightline.agent.workspace.command import Finished
-from sightline.agent.workspace.environment import passed, withheld_by_name
+from sightline.agent.workspace.command import Finished, passed, withheld_by_name
 from sightline.agent.workspace.git import TIMEOUT_S, Git, GitStatus
 from sightline.agent.workspace.guidance import MarkdownFile
 from sightline.agent.workspace.inside import Inside, Parts, parts_of, shown
