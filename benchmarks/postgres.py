@@ -25,7 +25,7 @@ from benchmarks.postgres_peers import TURN, WRITERS, by_writers
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.address import address_of
 from sightline.context.ledger.history import HistoryReader
-from sightline.context.ledger.owner import Owner
+from sightline.context.ledger.work import Owner
 from sightline.context.messages.entries import Draft
 from sightline.context.messages.given import message_given
 from sightline.context.messages.window import Window

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from browser.chatting import HOSTILE
 from browser.conftest import LINES, VIEWS, Chat, Inspector, view
 from sightline.context.ledger import Ledger
-from sightline.context.ledger.owner import Owner
+from sightline.context.ledger.work import Owner
 from sightline.context.messages.entries import Draft
 from sightline.context.messages.parts import Message, ToolCall
 from support.live import LiveApp, announced_app

@@ -18,8 +18,8 @@ from sightline.agent.workspace.checkpoints import Checkpoints
 from sightline.cli.history import history_path
 from sightline.cli.main import run
 from sightline.context.ledger import Ledger
-from sightline.context.ledger.owner import Owner
 from sightline.context.ledger.paths import checkpoints_path
+from sightline.context.ledger.work import Owner
 from sightline.context.messages.parts import Message, ToolCall
 
 SECRET = "xylotomous"  # a word that stands nowhere else

@@ -14,7 +14,7 @@ from agent.host.helpers import hosted, invoke, turn
 from sightline.agent.models.scripted import ScriptedModel
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.ledger import Ledger, StoredUsage
-from sightline.context.ledger.owner import Owner
+from sightline.context.ledger.work import Owner
 from sightline.context.messages.entries import Draft
 from sightline.context.messages.parts import Message, ToolCall
 from sightline.context.tokens.tokens import ESTIMATES

@@ -219,9 +219,9 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "owner-check",
-        "context/ledger/owner.py",
-        "if self._work.store.attends(other):",
-        "if other and not self._work.store.attends(other):",
+        "context/ledger/work.py",
+        "if self._work._store.attends(other):",
+        "if other and not self._work._store.attends(other):",
         "context/ledger/test_work.py agent/host/test_takeover.py",
     ),
     Mutation(

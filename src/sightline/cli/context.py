@@ -102,7 +102,7 @@ def _latest(ledger: Ledger) -> Session:
 
 def _list(ledger: Ledger, journal: Journal, session: Session, *, as_json: bool) -> None:
     from sightline.agent.host.status import by_group, status_of
-    from sightline.context.ledger.owner import hold_on
+    from sightline.context.ledger.work import hold_on
 
     hold = hold_on(ledger.work, session.id)
     lines = journal.requests(session.id)

@@ -20,9 +20,9 @@ from sightline.agent.workspace.checkpoints import Checkpoints
 from sightline.cli.commands.lines import cut
 from sightline.cli.history import forget_typed_lines, typed_lines
 from sightline.context.ledger import Ledger, Session
-from sightline.context.ledger.owner import hold_on
 from sightline.context.ledger.paths import checkpoints_path, journal_path
 from sightline.context.ledger.store import Watch, written
+from sightline.context.ledger.work import hold_on
 from sightline.errors import InvalidInput, LedgerUnavailable, SessionBusy
 
 _AGE: Final = re.compile(r"(\d{1,6}) ?(h|d|w)")

@@ -17,7 +17,7 @@ from sightline.agent.host.journal import Journal, RequestLine
 from sightline.agent.host.status import by_group, status_of
 from sightline.context.ledger import Group, Ledger, Totals
 from sightline.context.ledger.groups import GroupStatus
-from sightline.context.ledger.owner import Hold, hold_on
+from sightline.context.ledger.work import Hold, hold_on
 from sightline.errors import InvalidInput, SightlineError
 from sightline.inspector.filters import FilterTerm, TurnFilter, parse_filter
 from sightline.inspector.records import preview

@@ -18,7 +18,7 @@ from pathlib import Path
 from agent.host.helpers import hosted
 from sightline.agent.models.scripted import ScriptedModel
 from sightline.context.dialects.request import Request
-from sightline.context.ledger.owner import Owner
+from sightline.context.ledger.work import Owner
 from sightline.context.messages.parts import ToolCall
 from sightline.errors import SessionBusy
 from sightline.events import TurnEnded

@@ -13,8 +13,7 @@ from agent.host.helpers import check_ledger, ended, hosted, messages, of_kind, s
 from sightline.agent.host.journal import Journal
 from sightline.agent.host.writing import recover
 from sightline.context.ledger import Ledger
-from sightline.context.ledger.owner import Owner
-from sightline.context.ledger.work import OpenWork
+from sightline.context.ledger.work import OpenWork, Owner
 from sightline.context.messages.entries import Draft
 from sightline.context.messages.parts import Message, ToolCall, ToolResult
 from sightline.errors import SessionBusy

@@ -18,7 +18,7 @@ from sightline.agent.models.scripted import Cut, Reply, ScriptedModel
 from sightline.cli.context import context
 from sightline.config import LimitSettings
 from sightline.context.ledger import Ledger
-from sightline.context.ledger.owner import Hold, Owner, hold_on
+from sightline.context.ledger.work import Hold, Owner, hold_on
 from sightline.context.messages.parts import ToolCall
 from sightline.errors import ModelFailed
 from sightline.events import ApprovalAsked

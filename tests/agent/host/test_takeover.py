@@ -16,9 +16,8 @@ from agent.host.helpers import check_ledger, ended, hosted, messages, of_kind, t
 from sightline.agent.host.journal import Journal
 from sightline.context.dialects import encode
 from sightline.context.ledger import Ledger
-from sightline.context.ledger.owner import hold_on
 from sightline.context.ledger.sqlite import steps
-from sightline.context.ledger.work import OpenWork
+from sightline.context.ledger.work import OpenWork, hold_on
 from sightline.errors import LedgerDamaged, LedgerUnusable
 from sightline.events import Noticed
 from sightline.inspector.reader import RecordReader

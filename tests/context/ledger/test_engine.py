@@ -11,8 +11,8 @@ from context.ledger.helpers import FakeClock, fill, group_ids, prompts, said, tu
 from context.ledger.strict import CHANGING, READING, STORE, StrictStore
 from sightline.context.ledger import Ledger, StoredUsage
 from sightline.context.ledger.copying import copy_ledger
-from sightline.context.ledger.owner import Owner, hold_on
 from sightline.context.ledger.threads import Checkpoint, CheckpointKey, CheckpointWrite
+from sightline.context.ledger.work import Owner, hold_on
 from sightline.context.messages.parts import Message
 from sightline.context.messages.window import TokenWindow, Window
 from sightline.context.tokens.estimate import Calibration, Calibrations

@@ -22,7 +22,6 @@ from sightline.context.ledger.attachments import NOWHERE
 from sightline.context.ledger.groups import kept_by
 from sightline.context.ledger.history import HistoryReader
 from sightline.context.ledger.kept import fetching
-from sightline.context.ledger.owner import Owner, hold_on
 from sightline.context.ledger.postgres import steps, store
 from sightline.context.ledger.postgres.appends import CALL
 from sightline.context.ledger.postgres.calls import (
@@ -41,6 +40,7 @@ from sightline.context.ledger.postgres.connect import connect
 from sightline.context.ledger.postgres.steps import FORMAT
 from sightline.context.ledger.postgres.store import PostgresStore
 from sightline.context.ledger.postgres.wake import Listener
+from sightline.context.ledger.work import Owner, hold_on
 from sightline.context.messages.parts import Message, Role
 from sightline.context.messages.window import TokenWindow, Window
 from sightline.errors import (

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from sightline.agent.host.journal import RequestLine
-from sightline.context.ledger.owner import Hold
+from sightline.context.ledger.work import Hold
 
 # By the outcome of a last request; every other outcome is the code of an error.
 _WITHOUT_AN_END: Final = {

@@ -31,9 +31,8 @@ from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.usage import MAX_TOKENS, cost
 from sightline.context.ledger import Ledger
 from sightline.context.ledger import StoredUsage as LedgerUsage
-from sightline.context.ledger.owner import Owner
 from sightline.context.ledger.store import Clock
-from sightline.context.ledger.work import CallState, OpenWork
+from sightline.context.ledger.work import CallState, OpenWork, Owner
 from sightline.context.messages.entries import Draft, Entry
 from sightline.context.messages.gate import check_json, guarded, shown_text, storable, storable_json
 from sightline.context.messages.parts import Message, ToolCall, ToolResult

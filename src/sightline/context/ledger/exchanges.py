@@ -14,8 +14,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from sightline.context.ledger.rows import Row, RowReader, find_session, first
-from sightline.context.ledger.store import Store
+from sightline.context.ledger.rows import Row, RowReader, with_json
+from sightline.context.ledger.store import Noun, Store
 from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.usage import StoredUsage, add_usage
 from sightline.context.messages.gate import Gate
@@ -58,12 +58,11 @@ class Exchange(msgspec.Struct, frozen=True):
     about: dict[str, Any]
 
 
-class Exchanges:
+class Exchanges(Noun):
     """The exchanges of a ledger's sessions."""
 
     def __init__(self, store: Store, gate: Gate) -> None:
-        self._store = store
-        self._gate = gate
+        super().__init__(store, gate)
         self._known: dict[int, tuple[bytes, int]] = {}
 
     def add(self, session_id: int, new: NewExchange) -> int:
@@ -137,14 +136,12 @@ class Exchanges:
 
     def list(self, session_id: int) -> list[Exchange]:
         """List the exchanges of a session, in order."""
-        with self._store.read() as db:
-            find_session(db, session_id)
-            rows = db.rows(
-                "SELECT id, session_id, created_at AS sent_at, api, model, bytes, usage_id, about "
-                "FROM exchanges WHERE session_id = ? ORDER BY id",
-                (session_id,),
-            )
-        return [Exchange(**{**row, "about": msgspec.json.decode(row["about"])}) for row in rows]
+        rows = self._fetch_of(
+            "SELECT id, session_id, created_at, api, model, bytes, usage_id, about "
+            "FROM exchanges WHERE session_id = ? ORDER BY id",
+            session_id,
+        )
+        return [Exchange(*with_json(row, -1)) for row in rows]
 
     def sources(self) -> set[str]:
         """Name the sources of all exchanges that were taken from transcripts."""
@@ -155,11 +152,8 @@ class Exchanges:
 
     def count(self, session_id: int) -> int:
         """Count the exchanges of a session."""
-        with self._store.read() as db:
-            found: int = first(
-                db, "SELECT count(*) FROM exchanges WHERE session_id = ?", (session_id,)
-            )
-        return found
+        sql = "SELECT count(*) FROM exchanges WHERE session_id = ?"
+        return int(self._fetch(sql, session_id)[0][0])
 
     def request(self, number: int) -> bytes:
         """Read a request's body as it was sent, keys blanked. Raises `NotFound`."""
@@ -168,12 +162,10 @@ class Exchanges:
 
     def reply(self, number: int) -> dict[str, Any]:
         """Read what was answered. Raises `NotFound`."""
-        with self._store.read() as db:
-            data = first(db, "SELECT reply FROM exchanges WHERE id = ?", (number,))
-        if data is None:
+        rows = self._fetch("SELECT reply FROM exchanges WHERE id = ?", number)
+        if not rows:
             raise NotFound(f"no exchange {number}")
-        found: dict[str, Any] = msgspec.json.decode(zlib.decompress(data))
-        return found
+        return msgspec.json.decode(zlib.decompress(rows[0][0]), type=dict[str, Any])
 
 
 class _Source(msgspec.Struct):

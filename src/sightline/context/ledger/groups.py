@@ -19,10 +19,10 @@ import msgspec
 from sightline.context.ledger.codec import ENTRY_COLUMNS, KEPT, entry_of, kept_in, without_bytes
 from sightline.context.ledger.history import group_rows
 from sightline.context.ledger.kept import entries_of, is_row, names_in, sweep_rows
-from sightline.context.ledger.rows import NO_LIMIT, Row, RowReader, find_session, first, marks
+from sightline.context.ledger.rows import Row, RowReader, at_most, first, marks
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import ZERO
-from sightline.context.ledger.store import Store
+from sightline.context.ledger.store import Noun
 from sightline.context.ledger.transaction import Transaction, seal
 from sightline.context.ledger.writer import chain_of, put_state
 from sightline.context.messages.entries import Entry
@@ -34,13 +34,14 @@ GroupStatus: TypeAlias = Literal["live", "dropped", "undone", "removed"]
 _STORED: Final = tuple(name for name in TABLES["messages"].names if name != "status")
 _RANGE: Final = "session_id = ? AND seq >= ? AND seq < ?"
 _PREVIEW: Final = 200
+# One column for each field of `Group`, in their order.
 _LISTED: Final = (
-    "id, seq, status, messages, tokens, created_at, "
+    "id, seq, status, messages, tokens, "
     "(SELECT prompt_tokens + completion_tokens FROM usage "
     " WHERE usage.session_id = groups.session_id AND usage.group_id = groups.id "
     " AND prompt_tokens + completion_tokens > 0 "
-    " ORDER BY usage.id DESC LIMIT 1) AS snapshot, "
-    "coalesce((SELECT substr(content, 1, ?) FROM messages "
+    " ORDER BY usage.id DESC LIMIT 1) AS snapshot, created_at, "
+    f"coalesce((SELECT substr(content, 1, {_PREVIEW}) FROM messages "
     " WHERE messages.session_id = groups.session_id AND messages.seq = first_seq"
     "), '') AS prompt"
 )
@@ -73,16 +74,12 @@ class _Undone(msgspec.Struct, frozen=True):
     state: list[str]  # content and created_at, or nothing
 
 
-class Groups:
+class Groups(Noun):
     """The groups of a ledger's sessions."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
 
     def undone_prompts(self, session_id: int) -> list[str]:
         """List what the user said in groups that wait to be brought back."""
-        with self._store.read() as db:
-            bodies = db.fetch("SELECT body FROM undone WHERE session_id = ?", (session_id,))
+        bodies = self._fetch("SELECT body FROM undone WHERE session_id = ?", session_id)
         stored = [
             dict(zip(_STORED, columns, strict=True))
             for (body,) in bodies
@@ -92,26 +89,16 @@ class Groups:
 
     def every(self, session_id: int) -> list[tuple[int, int, GroupStatus, int, int]]:
         """List all groups in order, gone ones too: seq, id, status, messages, tokens."""
-        with self._store.read() as db:
-            find_session(db, session_id)
-            return db.fetch(
-                "SELECT seq, id, status, messages, tokens FROM groups "
-                "WHERE session_id = ? ORDER BY seq",
-                (session_id,),
-            )
+        sql = (
+            "SELECT seq, id, status, messages, tokens FROM groups WHERE session_id = ? ORDER BY seq"
+        )
+        return self._fetch_of(sql, session_id)
 
     def at(self, session_id: int, seqs: Sequence[int]) -> list[Group]:
         """List some groups by their places, gone ones too; of those, no prompt is left."""
         if not seqs:
             return []
-        with self._store.read() as db:
-            find_session(db, session_id)
-            rows = db.rows(
-                f"SELECT {_LISTED} FROM groups WHERE session_id = ? AND seq IN ({marks(seqs)}) "
-                "ORDER BY seq",
-                (_PREVIEW, session_id, *seqs),
-            )
-        return [Group(**row) for row in rows]
+        return self._listed(f"seq IN ({marks(seqs)}) ORDER BY seq", session_id, *seqs)
 
     def calling(self, session_id: int, name: str) -> frozenset[int]:
         """Find the groups in which a tool, or an app's action, of this name was called."""
@@ -133,44 +120,31 @@ class Groups:
     def recent(self, session_id: int, last: int = -1, *, dropped: bool = True) -> list[Group]:
         """List the newest groups of a session in order, with their weights; all by default."""
         shown = "('live', 'dropped')" if dropped else "('live')"
-        with self._store.read() as db:
-            find_session(db, session_id)
-            rows = db.rows(
-                f"SELECT {_LISTED} FROM groups WHERE session_id = ? AND status IN {shown} "
-                "ORDER BY seq DESC LIMIT ?",
-                (_PREVIEW, session_id, NO_LIMIT if last < 0 else last),
-            )
-        return [Group(**row) for row in reversed(rows)]
+        newest_first = f"status IN {shown} ORDER BY seq DESC LIMIT ?"
+        return self._listed(newest_first, session_id, at_most(last))[::-1]
+
+    def _listed(self, chosen: str, session_id: int, *values: int) -> list[Group]:
+        sql = f"SELECT {_LISTED} FROM groups WHERE session_id = ? AND {chosen}"
+        return [Group(*row) for row in self._fetch_of(sql, session_id, *values)]
 
     def statuses(self, session_id: int, group_ids: Sequence[int]) -> dict[int, GroupStatus]:
         """Tell what became of some groups."""
         if not group_ids:
             return {}
-        with self._store.read() as db:
-            rows = db.fetch(
-                "SELECT id, status FROM groups "
-                f"WHERE session_id = ? AND id IN ({marks(group_ids)})",
-                (session_id, *group_ids),
-            )
-        return dict(rows)
+        sql = f"SELECT id, status FROM groups WHERE session_id = ? AND id IN ({marks(group_ids)})"
+        return dict(self._fetch(sql, session_id, *group_ids))
 
     def seqs(self, group_ids: Sequence[int]) -> dict[int, int]:
         """Tell where in their sessions some groups stand, as `seq`."""
         if not group_ids:
             return {}
-        with self._store.read() as db:
-            return dict(
-                db.fetch(f"SELECT id, seq FROM groups WHERE id IN ({marks(group_ids)})", group_ids)
-            )
+        sql = f"SELECT id, seq FROM groups WHERE id IN ({marks(group_ids)})"
+        return dict(self._fetch(sql, *group_ids))
 
     def goes_on(self, session_id: int) -> bool:
         """Tell whether a reply that is stored next joins a group, or has to be one of its own."""
-        with self._store.read() as db:
-            rows = db.fetch(
-                "SELECT status FROM groups WHERE session_id = ? ORDER BY seq DESC LIMIT 1",
-                (session_id,),
-            )
-        return rows == [("live",)]
+        last = "SELECT status FROM groups WHERE session_id = ? ORDER BY seq DESC LIMIT 1"
+        return self._fetch(last, session_id) == [("live",)]
 
     def show(self, session_id: int, group_id: int) -> list[Entry]:
         """Read the whole of one group, dropped or not."""
@@ -183,22 +157,19 @@ class Groups:
 
     def undo(self, session_id: int) -> int:
         """Take back the last live group; return its id. `redo` brings it back."""
-        with self._store.write() as tx:
-            session = tx.session(session_id)
-            group = _last(tx, session_id, "live")
+        with self._changing(session_id) as (tx, session):
+            group = _last(tx, session_id)
             if group is None:
                 raise NotFound("there is nothing to undo")
             body = _pack(tx, group)
             _take_messages(tx, session, group, "undone")
             row: Row = {"group_id": group["id"], "body": body, "created_at": tx.now}
             tx.insert(session, "undone", row)
-            tx.touch(session)
-        return _id(group)
+        return int(group["id"])
 
     def redo(self, session_id: int) -> int:
         """Bring back the group that was undone last; return its id."""
-        with self._store.write() as tx:
-            session = tx.session(session_id)
+        with self._changing(session_id) as (tx, session):
             waiting = tx.db.rows(
                 "SELECT * FROM undone WHERE session_id = ? ORDER BY group_id LIMIT 1",
                 (session_id,),
@@ -208,8 +179,7 @@ class Groups:
             group = _get(tx, session_id, waiting[0]["group_id"])
             _unpack(tx, session, group, waiting[0])
             tx.delete(session, "undone", "group_id = ?", (group["id"],))
-            tx.touch(session)
-        return _id(group)
+        return int(group["id"])
 
     def drop(self, session_id: int, group_id: int) -> None:
         """Take a group out of every window and of retrieval; `restore` brings it back."""
@@ -221,13 +191,11 @@ class Groups:
 
     def remove(self, session_id: int, group_id: int) -> None:
         """Delete a group for good: its text is overwritten in the file, not only unlinked."""
-        with self._store.write() as tx:
-            session = tx.session(session_id)
+        with self._changing(session_id) as (tx, session):
             group = _get(tx, session_id, group_id)
             if group["status"] not in ("live", "dropped"):
                 raise NotFound(f"group {group_id} was removed already")
             _take_messages(tx, session, group, "removed")
-            tx.touch(session)
             sweep(tx, session)
         self._store.scrub()
 
@@ -239,7 +207,7 @@ class Groups:
         with self._store.write() as tx:
             session = tx.session(session_id)
             forget_undone(tx, session)
-            group = _last(tx, session_id, "live")
+            group = _last(tx, session_id)
             if group is None:
                 return None
             _make_last(tx, session, group)
@@ -266,23 +234,20 @@ class Groups:
 
     def clear(self, session_id: int) -> None:
         """Delete everything said in a session for good; its name, settings and costs stay."""
-        with self._store.write() as tx:
-            session = tx.session(session_id)
+        with self._changing(session_id) as (tx, session):
             for table in ("session_state", "strategy_states", "undone"):
                 tx.delete(session, table, "session_id = ?", (session_id,))
             for table in ("messages", "groups", "open_replies", "open_calls"):
                 tx.db.delete(table, "session_id = ?", (session_id,))
             session.update(dict.fromkeys(("next_seq", "next_group", "live_groups", "tokens"), 0))
             session.update(head=ZERO, first_group=None)
-            tx.touch(session)
             sweep(tx, session)
         self._store.scrub()
 
     def _mark(
         self, session_id: int, group_id: int, before: GroupStatus, after: GroupStatus
     ) -> None:
-        with self._store.write() as tx:
-            session = tx.session(session_id)
+        with self._changing(session_id) as (tx, session):
             group = _get(tx, session_id, group_id)
             if group["status"] != before:
                 raise InvalidInput(f"group {group_id} is {group['status']}, not {before}")
@@ -291,7 +256,6 @@ class Groups:
             tx.update("groups", group)
             tx.db.update("messages", "dropped = ?", _RANGE, (int(not live), *_range_of(group)))
             _weigh(tx, session, group, group["tokens"] if live else -group["tokens"])
-            tx.touch(session)
 
 
 # Made once, at import: msgspec crashes where two threads are the first to read a type.
@@ -353,17 +317,12 @@ def _get(tx: Transaction, session_id: int, group_id: int) -> Row:
     return rows[0]
 
 
-def _last(tx: Transaction, session_id: int, status: GroupStatus) -> Row | None:
+def _last(tx: Transaction, session_id: int) -> Row | None:
     rows = tx.db.rows(
-        "SELECT * FROM groups WHERE session_id = ? AND status = ? ORDER BY seq DESC LIMIT 1",
-        (session_id, status),
+        "SELECT * FROM groups WHERE session_id = ? AND status = 'live' ORDER BY seq DESC LIMIT 1",
+        (session_id,),
     )
     return rows[0] if rows else None
-
-
-def _id(group: Row) -> int:
-    group_id: int = group["id"]
-    return group_id
 
 
 def _range_of(group: Row) -> tuple[int, int, int]:

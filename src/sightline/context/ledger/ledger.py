@@ -103,7 +103,7 @@ class Ledger:
         self._gate = Gate(limits or LedgerLimits(), redact)
         self._history = HistoryReader(self._store)
         self.sessions = Sessions(self._store, self._gate)
-        self.groups = Groups(self._store)
+        self.groups = Groups(self._store, self._gate)
         self.states = States(self._store, self._gate, self._history)
         self.scratchpad = Scratchpad(self._store, self._gate)
         self.memos = Memos(self._store, self._gate)

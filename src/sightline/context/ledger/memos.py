@@ -12,10 +12,9 @@ from typing import Final
 
 import msgspec
 
-from sightline.context.ledger.rows import NO_LIMIT, Row, RowReader, RowWriter, first, marks
-from sightline.context.ledger.store import Store
+from sightline.context.ledger.rows import Row, RowReader, RowWriter, at_most, first, marks
+from sightline.context.ledger.store import Noun
 from sightline.context.ledger.transaction import Transaction
-from sightline.context.messages.gate import Gate
 from sightline.context.messages.memos import (
     TOP,
     Memo,
@@ -31,12 +30,8 @@ from sightline.errors import InvalidInput, NotFound
 _BATCH: Final = 1000  # values of one statement
 
 
-class Memos:
+class Memos(Noun):
     """The memos of one ledger."""
-
-    def __init__(self, store: Store, gate: Gate) -> None:
-        self._store = store
-        self._gate = gate
 
     def save(self, content: str, tags: Iterable[str]) -> Memo:
         """Store a memo with at least one tag."""
@@ -65,20 +60,15 @@ class Memos:
 
     def get(self, memo_id: int) -> Memo:
         """Read one memo."""
-        with self._store.read() as db:
-            rows = db.rows("SELECT * FROM llm_memos WHERE id = ?", (memo_id,))
+        rows = self._rows("SELECT * FROM llm_memos WHERE id = ?", memo_id)
         if not rows:
             raise NotFound(f"no memo {memo_id}")
         return _memo(rows[0])
 
     def recent(self, limit: int = -1) -> list[Memo]:
         """List memos, the most recently changed first."""
-        with self._store.read() as db:
-            rows = db.rows(
-                "SELECT * FROM llm_memos ORDER BY activity DESC LIMIT ?",
-                (NO_LIMIT if limit < 0 else limit,),
-            )
-        return [_memo(row) for row in rows]
+        sql = "SELECT * FROM llm_memos ORDER BY activity DESC LIMIT ?"
+        return [_memo(row) for row in self._rows(sql, at_most(limit))]
 
     def tagged(self, tags: Iterable[str], *, limit: int = 20) -> list[Memo]:
         """Find memos by tags, a hyphenated part of one included: most matches first."""

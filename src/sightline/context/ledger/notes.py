@@ -15,7 +15,7 @@ import msgspec
 
 from sightline.context.ledger.history import HistoryReader
 from sightline.context.ledger.rows import Row, find_session, first
-from sightline.context.ledger.store import Store
+from sightline.context.ledger.store import Noun, Store
 from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.writer import put_state
 from sightline.context.messages.entries import Entry
@@ -32,38 +32,28 @@ class State(msgspec.Struct, frozen=True):
     created_at: str
 
 
-class States:
+class States(Noun):
     """The `### STATE` blocks of a ledger's sessions."""
 
     def __init__(self, store: Store, gate: Gate, history: HistoryReader) -> None:
-        self._store = store
-        self._gate = gate
+        super().__init__(store, gate)
         self._history = history
 
     def current(self, session_id: int) -> str | None:
         """Read the state in force, heading included, or None."""
-        with self._store.read() as db:
-            find_session(db, session_id)
-            content = first(
-                db,
-                "SELECT content FROM session_state "
-                "JOIN groups ON groups.id = group_id AND status = 'live' "
-                "WHERE session_state.session_id = ? ORDER BY group_id DESC LIMIT 1",
-                (session_id,),
-            )
-        return None if content is None else str(content)
+        newest = self.history(session_id, last=1)
+        return newest[0].text if newest else None
 
     def history(self, session_id: int, *, last: int = 200) -> list[State]:
         """List the newest states that live groups left, oldest first."""
-        with self._store.read() as db:
-            find_session(db, session_id)
-            rows = db.rows(
-                "SELECT group_id, content AS text, session_state.created_at FROM session_state "
-                "JOIN groups ON groups.id = group_id AND status = 'live' "
-                "WHERE session_state.session_id = ? ORDER BY group_id DESC LIMIT ?",
-                (session_id, last),
-            )
-        return [State(**row) for row in reversed(rows)]
+        rows = self._fetch_of(
+            "SELECT group_id, content, session_state.created_at FROM session_state "
+            "JOIN groups ON groups.id = group_id AND status = 'live' "
+            "WHERE session_state.session_id = ? ORDER BY group_id DESC LIMIT ?",
+            session_id,
+            last,
+        )
+        return [State(*row) for row in reversed(rows)]
 
     def set(self, session_id: int, text: str, *, group_id: int | None = None) -> str:
         """Store the state block of a text for a group, by default the newest live one.
@@ -74,8 +64,7 @@ class States:
         if block is None:
             raise InvalidInput(f"there is no {HEADING!r} block in this text")
         block = self._gate.text(block, "the state", self._gate.limits.state)
-        with self._store.write() as tx:
-            session = tx.session(session_id)
+        with self._changing(session_id) as (tx, session):
             chosen = "" if group_id is None else "AND id = ? "
             found = first(
                 tx.db,
@@ -86,7 +75,6 @@ class States:
             if found is None:
                 raise NotFound("there is no live group that this state could belong to")
             put_state(tx, session, found, block)
-            tx.touch(session)
         return block
 
     def rebuild(self, session_id: int) -> StateRebuild:
@@ -97,12 +85,8 @@ class States:
         return rebuild_request(session_id, history)
 
 
-class StrategyStates:
+class StrategyStates(Noun):
     """What strategies keep between turns: one JSON object for each group that left one."""
-
-    def __init__(self, store: Store, gate: Gate) -> None:
-        self._store = store
-        self._gate = gate
 
     def current(self, session_id: int) -> dict[str, Any]:
         """Read what the newest live group left that left anything; empty if none did."""
@@ -129,8 +113,7 @@ class StrategyStates:
             put_strategy_state(tx, tx.session(session_id), group_id, body)
 
     def _newest(self, sql: str, *values: int) -> dict[str, Any]:
-        with self._store.read() as db:
-            rows = db.fetch(sql, values)
+        rows = self._fetch(sql, *values)
         return msgspec.json.decode(rows[0][0], type=dict[str, Any]) if rows else {}
 
 
@@ -143,12 +126,8 @@ def put_strategy_state(
     tx.insert(session, "strategy_states", row)
 
 
-class Scratchpad:
+class Scratchpad(Noun):
     """The scratchpads of a ledger's sessions."""
-
-    def __init__(self, store: Store, gate: Gate) -> None:
-        self._store = store
-        self._gate = gate
 
     def read(self, session_id: int) -> str:
         """Read the scratchpad; empty if nobody wrote to it."""
@@ -176,10 +155,8 @@ class Scratchpad:
         return self._change(session_id, changed)
 
     def _change(self, session_id: int, change: Callable[[str], str]) -> str:
-        with self._store.write() as tx:
-            session = tx.session(session_id)
+        with self._changing(session_id) as (_, session):
             text = change(session["scratchpad"])
             text = self._gate.text(text, "the scratchpad", self._gate.limits.scratchpad)
             session["scratchpad"] = text
-            tx.touch(session)
         return text

@@ -24,11 +24,11 @@ import msgspec
 from sightline.context.ledger.codec import ENTRY_COLUMNS
 from sightline.context.ledger.kept import entries_of
 from sightline.context.ledger.notes import put_strategy_state
-from sightline.context.ledger.rows import Row, find_session
+from sightline.context.ledger.rows import Row, find_session, with_json
 from sightline.context.ledger.sessions import Session, name_for, new_session, session_of
 from sightline.context.ledger.store import Store, written
 from sightline.context.ledger.transaction import Transaction
-from sightline.context.ledger.usage import StoredUsage, add_usage, usage_fields
+from sightline.context.ledger.usage import USAGE_COLUMNS, StoredUsage, add_usage
 from sightline.context.ledger.writer import Writer, put_state
 from sightline.context.messages.entries import Basis, Outcome, outcome_of
 from sightline.context.messages.gate import Gate
@@ -121,15 +121,18 @@ def export_session(store: Store, session_id: int) -> Iterator[bytes]:
             "WHERE session_id = ? ORDER BY group_id",
             (session_id,),
         )
-        names = ", ".join(_Request.__struct_fields__)
-        usage = db.rows(
-            f"SELECT {names} FROM usage WHERE session_id = ? ORDER BY id", (session_id,)
+        usage = db.fetch(
+            f"SELECT id, group_id, {USAGE_COLUMNS} FROM usage WHERE session_id = ? ORDER BY id",
+            (session_id,),
         )
         first = _SessionLine(
             format=FORMAT,
             head=session["head"].hex(),
             states=[_State(**row) for row in states],
-            usage=[_Request(**usage_fields(row)) for row in usage],
+            usage=[
+                _Request(*with_json(columns, -1), id=number, group_id=group)
+                for number, group, *columns in usage
+            ],
             strategy_states=[
                 _StrategyState(group, msgspec.json.decode(body), at) for group, body, at in kept
             ],

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeAlias
 
+import msgspec
+
 from sightline.context.ledger.seal import Value
 from sightline.errors import NotFound
 
@@ -21,7 +23,7 @@ from sightline.errors import NotFound
 Row: TypeAlias = dict[str, Any]
 Values: TypeAlias = Sequence[Value]
 Statement: TypeAlias = tuple[str, Values]
-NO_LIMIT: Final = 2**53
+_NO_LIMIT: Final = 2**53
 
 
 class RowReader(Protocol):
@@ -119,6 +121,19 @@ def rewriting(names: tuple[str, ...]) -> str:
 def rewritten(row: Mapping[str, Value]) -> list[Value]:
     """List the values for `rewriting(names)` and `id = ?`."""
     return [*(value for name, value in row.items() if name != "id"), row["id"]]
+
+
+def at_most(limit: int) -> int:
+    """Write how many rows there may be; a negative limit is none."""
+    return _NO_LIMIT if limit < 0 else limit
+
+
+def with_json(row: Sequence[Any], at: int) -> list[Any]:
+    """Give the values of a row with the JSON of one of them read; null stays null."""
+    values = list(row)
+    if values[at] is not None:
+        values[at] = msgspec.json.decode(values[at])
+    return values
 
 
 def marks(values: Sequence[object]) -> str:

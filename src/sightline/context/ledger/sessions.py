@@ -17,9 +17,9 @@ from sightline.context.ledger.codec import ENTRY_COLUMNS
 from sightline.context.ledger.groups import objects_of
 from sightline.context.ledger.kept import entries_of
 from sightline.context.ledger.notes import put_strategy_state
-from sightline.context.ledger.rows import NO_LIMIT, Row, RowReader, RowWriter, find_session
+from sightline.context.ledger.rows import Row, RowReader, RowWriter, at_most, find_session
 from sightline.context.ledger.seal import ZERO
-from sightline.context.ledger.store import Store
+from sightline.context.ledger.store import Noun
 from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.writer import Writer, put_state
 from sightline.context.messages.gate import Gate
@@ -99,12 +99,8 @@ Found: TypeAlias = list[Session]
 Overviews: TypeAlias = list[SessionOverview]
 
 
-class Sessions:
+class Sessions(Noun):
     """The sessions of a ledger."""
-
-    def __init__(self, store: Store, gate: Gate) -> None:
-        self._store = store
-        self._gate = gate
 
     def create(
         self,
@@ -163,13 +159,9 @@ class Sessions:
 
     def recent(self, *, project: str | None = None, limit: int = -1) -> Found:
         """List sessions, the most recent first."""
-        with self._store.read() as db:
-            chosen, values = ("", []) if project is None else ("WHERE project = ? ", [project])
-            rows = db.rows(
-                f"SELECT * FROM sessions {chosen}ORDER BY activity DESC LIMIT ?",
-                [*values, NO_LIMIT if limit < 0 else limit],
-            )
-        return [session_of(row) for row in rows]
+        chosen, values = ("", []) if project is None else ("WHERE project = ? ", [project])
+        sql = f"SELECT * FROM sessions {chosen}ORDER BY activity DESC LIMIT ?"
+        return [session_of(row) for row in self._rows(sql, *values, at_most(limit))]
 
     def overview(self, *, project: str = "", single: bool = False, limit: int = -1) -> Overviews:
         """List sessions to choose from: those of a project first, then the most recent.
@@ -186,13 +178,13 @@ class Sessions:
                 "AND NOT (coalesce(kind, '') LIKE 'gateway%' AND live_groups = 0) "
             )
         )
-        with self._store.read() as db:
-            rows = db.rows(
-                f"SELECT sessions.*, ({_FIRST_QUESTION}) AS question, "
-                f"({_COST}) AS cost, ({_UNPRICED}) AS unpriced FROM sessions {chosen}"
-                "ORDER BY CASE WHEN project = ? THEN 0 ELSE 1 END, activity DESC LIMIT ?",
-                (project, NO_LIMIT if limit < 0 else limit),
-            )
+        rows = self._rows(
+            f"SELECT sessions.*, ({_FIRST_QUESTION}) AS question, "
+            f"({_COST}) AS cost, ({_UNPRICED}) AS unpriced FROM sessions {chosen}"
+            "ORDER BY CASE WHEN project = ? THEN 0 ELSE 1 END, activity DESC LIMIT ?",
+            project,
+            at_most(limit),
+        )
         listed = [
             SessionOverview(
                 session_of(row),
@@ -256,19 +248,15 @@ class Sessions:
 
     def rename(self, session_id: int, name: str) -> Session:
         """Give a session another name. Raise `InvalidInput` for the name of another one."""
-        with self._store.write() as tx:
-            row = tx.session(session_id)
+        with self._changing(session_id) as (tx, row):
             if name != row["name"]:
                 row["name"] = name_for(tx.db, self._gate, name, "")
-            tx.touch(row)
         return session_of(row)
 
     def set_title(self, session_id: int, title: str) -> Session:
         """Say in a few words what a session is about; nothing takes them away."""
-        with self._store.write() as tx:
-            row = tx.session(session_id)
+        with self._changing(session_id) as (_, row):
             row["title"] = self._title(title)
-            tx.touch(row)
         return session_of(row)
 
     def _title(self, title: str) -> str | None:

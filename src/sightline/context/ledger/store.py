@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, Literal, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 from sightline.context.ledger.attachments import NOWHERE, Attachments
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit
-from sightline.context.ledger.rows import Row, RowReader, RowWriter
+from sightline.context.ledger.rows import Row, RowReader, RowWriter, find_session
+from sightline.context.ledger.seal import Value
 from sightline.context.ledger.transaction import Transaction
+from sightline.context.messages.gate import Gate
 from sightline.errors import LedgerUnusable
 
 Clock: TypeAlias = Callable[[], datetime]
@@ -165,3 +167,35 @@ class Store(ABC):
     @abstractmethod
     def bury(self, name: str) -> None:
         """Clear away what a dead process left behind that attended under a name."""
+
+
+class Noun:
+    """What the nouns of a ledger share: the store that keeps them, the gate that all texts pass."""
+
+    def __init__(self, store: Store, gate: Gate) -> None:
+        self._store = store
+        self._gate = gate
+
+    def _fetch(self, sql: str, *values: Value) -> list[tuple[Any, ...]]:
+        """Read rows as they are now, as tuples."""
+        with self._store.read() as db:
+            return db.fetch(sql, values)
+
+    def _rows(self, sql: str, *values: Value) -> list[Row]:
+        """Read rows as they are now, by column name."""
+        with self._store.read() as db:
+            return db.rows(sql, values)
+
+    def _fetch_of(self, sql: str, session_id: int, *values: Value) -> list[tuple[Any, ...]]:
+        """Read rows of a session, whose id is the first value; raise `NotFound` without one."""
+        with self._store.read() as db:
+            find_session(db, session_id)
+            return db.fetch(sql, (session_id, *values))
+
+    @contextmanager
+    def _changing(self, session_id: int) -> Iterator[tuple[Transaction, Row]]:
+        """Change a session, which is the most recent one then: its transaction and its row."""
+        with self._store.write() as tx:
+            session = tx.session(session_id)
+            yield tx, session
+            tx.touch(session)

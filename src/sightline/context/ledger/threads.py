@@ -23,9 +23,9 @@ from sightline.context.ledger.codec import from_columns
 from sightline.context.ledger.groups import forget_undone
 from sightline.context.ledger.history import HistoryReader
 from sightline.context.ledger.kept import fetching, names_in
-from sightline.context.ledger.rows import NO_LIMIT, Row, RowReader, first, marks
+from sightline.context.ledger.rows import Row, RowReader, at_most, first, marks
 from sightline.context.ledger.sessions import delete_session, new_session
-from sightline.context.ledger.store import Store
+from sightline.context.ledger.store import Noun, Store
 from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.writer import Writer
 from sightline.context.messages.entries import outcome_of
@@ -79,12 +79,11 @@ class CheckpointWrite(NamedTuple):
     body: bytes
 
 
-class Threads:
+class Threads(Noun):
     """The checkpoints of a ledger's threads."""
 
     def __init__(self, store: Store, gate: Gate, history: HistoryReader) -> None:
-        self._store = store
-        self._gate = gate
+        super().__init__(store, gate)
         self._history = history
 
     def passed(self, message: Message) -> CleanMessage:
@@ -172,7 +171,7 @@ class Threads:
                 "SELECT name, namespace, checkpoint FROM checkpoints "
                 f"JOIN sessions ON sessions.id = session_id{where} "
                 "ORDER BY checkpoint DESC LIMIT ?",
-                (*chosen.values(), *([] if before is None else [before]), NO_LIMIT),
+                (*chosen.values(), *([] if before is None else [before]), at_most(-1)),
             )
         return [CheckpointKey(*row) for row in rows]
 

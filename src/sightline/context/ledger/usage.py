@@ -15,8 +15,8 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import astuple
 
-from sightline.context.ledger.rows import Row, find_session, marks
-from sightline.context.ledger.store import Store
+from sightline.context.ledger.rows import Row, marks, with_json
+from sightline.context.ledger.store import Noun
 from sightline.context.ledger.transaction import Transaction
 from sightline.context.messages.entries import Basis
 from sightline.context.messages.gate import Gate
@@ -88,16 +88,15 @@ class StoredReceipt(msgspec.Struct, frozen=True):
     created_at: str
 
 
-# One column for each field of `Totals`, in their order.
+# One column for each field of `Totals`, of `StoredUsage` and of `StoredReceipt`, in their order.
 _SUMS: Final = (
-    "count(*) AS requests, "
-    "coalesce(sum(prompt_tokens), 0) AS prompt_tokens, "
-    "coalesce(sum(completion_tokens), 0) AS completion_tokens, "
-    "coalesce(sum(cached_tokens), 0) AS cached_tokens, "
-    "coalesce(sum(cost_nanousd), 0) AS cost_nanousd, "
-    "count(*) - count(cost_nanousd) AS unpriced"
+    "count(*), coalesce(sum(prompt_tokens), 0), coalesce(sum(completion_tokens), 0), "
+    "coalesce(sum(cached_tokens), 0), coalesce(sum(cost_nanousd), 0), "
+    "count(*) - count(cost_nanousd)"
 )
-
+USAGE_COLUMNS: Final = ", ".join(StoredUsage.__struct_fields__)
+_RECEIPT: Final = ", ".join(StoredReceipt.__struct_fields__)
+_BODY: Final = StoredReceipt.__struct_fields__.index("body")
 
 _KNOWN: Final = ("prompt_tokens", "completion_tokens", "cached_tokens")
 _COUNTS: Final = (
@@ -106,12 +105,8 @@ _COUNTS: Final = (
 )  # fmt: skip
 
 
-class Accounts:
+class Accounts(Noun):
     """The usage and the receipts of a ledger's sessions."""
-
-    def __init__(self, store: Store, gate: Gate) -> None:
-        self._store = store
-        self._gate = gate
 
     def record(self, session_id: int, usage: StoredUsage, *, group_id: int | None = None) -> int:
         """Store a request that brought no message (a failed or a background one); return its id."""
@@ -120,23 +115,14 @@ class Accounts:
 
     def requests(self, session_id: int) -> list[StoredUsage]:
         """List the requests of a session in order."""
-        with self._store.read() as db:
-            find_session(db, session_id)
-            rows = db.rows(
-                f"SELECT {', '.join(StoredUsage.__struct_fields__)} FROM usage "
-                "WHERE session_id = ? ORDER BY id",
-                (session_id,),
-            )
-        return [StoredUsage(**usage_fields(row)) for row in rows]
+        sql = f"SELECT {USAGE_COLUMNS} FROM usage WHERE session_id = ? ORDER BY id"
+        return [StoredUsage(*with_json(row, -1)) for row in self._fetch_of(sql, session_id)]
 
     def totals(self, session_id: int | None = None) -> Totals:
         """Sum up a session, or the whole ledger; inherited requests are left out."""
-        with self._store.read() as db:
-            chosen, values = (
-                ("", ()) if session_id is None else (" AND session_id = ?", (session_id,))
-            )
-            rows = db.rows(f"SELECT {_SUMS} FROM usage WHERE inherited = 0{chosen}", values)
-        return Totals(**rows[0])
+        chosen, values = ("", ()) if session_id is None else (" AND session_id = ?", (session_id,))
+        [sums] = self._fetch(f"SELECT {_SUMS} FROM usage WHERE inherited = 0{chosen}", *values)
+        return Totals(*sums)
 
     def charges(self, *, after: int = 0, since: str = "") -> list[Charge]:
         """List what requests of all sessions cost, the newest first.
@@ -154,50 +140,39 @@ class Accounts:
 
     def by_group(self, session_id: int) -> dict[int, Totals]:
         """Sum up the requests of every group of a session that made any."""
-        with self._store.read() as db:
-            find_session(db, session_id)
-            rows = db.fetch(
-                f"SELECT group_id, {_SUMS} FROM usage "
-                "WHERE session_id = ? AND group_id IS NOT NULL GROUP BY group_id",
-                (session_id,),
-            )
+        rows = self._fetch_of(
+            f"SELECT group_id, {_SUMS} FROM usage "
+            "WHERE session_id = ? AND group_id IS NOT NULL GROUP BY group_id",
+            session_id,
+        )
         return {group: Totals(*sums) for group, *sums in rows}
 
     def of_groups(self, session_id: int, group_ids: Sequence[int]) -> dict[int, list[StoredUsage]]:
         """List the requests of some groups of a session, in order."""
         found: dict[int, list[StoredUsage]] = {group_id: [] for group_id in group_ids}
-        if not found:
-            return found
-        with self._store.read() as db:
-            rows = db.rows(
-                f"SELECT group_id, {', '.join(StoredUsage.__struct_fields__)} FROM usage "
-                f"WHERE session_id = ? AND group_id IN ({marks(group_ids)}) ORDER BY id",
-                (session_id, *group_ids),
-            )
-        for row in rows:
-            found[row.pop("group_id")].append(StoredUsage(**usage_fields(row)))
+        chosen = f"session_id = ? AND group_id IN ({marks(group_ids)})"
+        sql = f"SELECT group_id, {USAGE_COLUMNS} FROM usage WHERE {chosen} ORDER BY id"
+        for group_id, *columns in self._fetch(sql, session_id, *group_ids) if found else ():
+            found[group_id].append(StoredUsage(*with_json(columns, -1)))
         return found
 
     def by_turn_and_model(self, session_id: int) -> list[tuple[int | None, str, Totals]]:
         """Sum up the requests of a session by group and model, in order; None is beside a turn."""
-        with self._store.read() as db:
-            find_session(db, session_id)
-            rows = db.fetch(
-                f"SELECT group_id, model, {_SUMS} FROM usage WHERE session_id = ? "
-                "GROUP BY group_id, model ORDER BY group_id IS NULL, group_id, min(id)",
-                (session_id,),
-            )
+        rows = self._fetch_of(
+            f"SELECT group_id, model, {_SUMS} FROM usage WHERE session_id = ? "
+            "GROUP BY group_id, model ORDER BY group_id IS NULL, group_id, min(id)",
+            session_id,
+        )
         return [(group, model, Totals(*sums)) for group, model, *sums in rows]
 
     def outcomes(self, session_id: int) -> dict[int, str]:
         """Tell how the last request of every group ended of which that is known."""
-        with self._store.read() as db:
-            rows = db.fetch(
-                "SELECT group_id, outcome FROM usage WHERE outcome IS NOT NULL AND id IN "
-                "(SELECT max(id) FROM usage WHERE session_id = ? AND group_id IS NOT NULL "
-                " GROUP BY group_id)",
-                (session_id,),
-            )
+        rows = self._fetch(
+            "SELECT group_id, outcome FROM usage WHERE outcome IS NOT NULL AND id IN "
+            "(SELECT max(id) FROM usage WHERE session_id = ? AND group_id IS NOT NULL "
+            " GROUP BY group_id)",
+            session_id,
+        )
         return dict(rows)
 
     def add_receipt(
@@ -221,14 +196,8 @@ class Accounts:
 
     def receipts(self, session_id: int) -> list[StoredReceipt]:
         """List the receipts of a session in order."""
-        with self._store.read() as db:
-            find_session(db, session_id)
-            rows = db.rows(
-                f"SELECT {', '.join(StoredReceipt.__struct_fields__)} FROM receipts "
-                "WHERE session_id = ? ORDER BY id",
-                (session_id,),
-            )
-        return [_receipt(row) for row in rows]
+        sql = f"SELECT {_RECEIPT} FROM receipts WHERE session_id = ? ORDER BY id"
+        return [StoredReceipt(*with_json(row, _BODY)) for row in self._fetch_of(sql, session_id)]
 
     def loose(self, session_id: int, first_group: int) -> dict[int, int]:
         """Tell for each group where its part behind a kept tail begins, by its last receipt.
@@ -252,24 +221,17 @@ class Accounts:
 
     def receipt(self, receipt_id: int) -> StoredReceipt:
         """Read one receipt."""
-        with self._store.read() as db:
-            rows = db.rows(
-                f"SELECT {', '.join(StoredReceipt.__struct_fields__)} FROM receipts WHERE id = ?",
-                (receipt_id,),
-            )
+        rows = self._fetch(f"SELECT {_RECEIPT} FROM receipts WHERE id = ?", receipt_id)
         if not rows:
             raise NotFound(f"no receipt {receipt_id}")
-        return _receipt(rows[0])
+        return StoredReceipt(*with_json(rows[0], _BODY))
 
     def receipt_texts(self, receipt_ids: Sequence[int]) -> dict[int, str]:
         """Read the bodies of some receipts as JSON, for who needs little of each."""
         if not receipt_ids:
             return {}
-        with self._store.read() as db:
-            rows = db.fetch(
-                f"SELECT id, body FROM receipts WHERE id IN ({marks(receipt_ids)})", receipt_ids
-            )
-        return dict(rows)
+        sql = f"SELECT id, body FROM receipts WHERE id IN ({marks(receipt_ids)})"
+        return dict(self._fetch(sql, *receipt_ids))
 
 
 class _AboutRequest(msgspec.Struct):
@@ -291,16 +253,6 @@ def _loose_of(body: str) -> int:
         return _bodies.decode(body).request.loose
     except msgspec.DecodeError:
         return 0
-
-
-def _receipt(row: Row) -> StoredReceipt:
-    return StoredReceipt(**{**row, "body": msgspec.json.decode(row["body"])})
-
-
-def usage_fields(row: Row) -> Row:
-    """Read a row of `usage` as fields of `StoredUsage`."""
-    reported = row["reported"]
-    return row if reported is None else {**row, "reported": msgspec.json.decode(reported)}
 
 
 def add_usage(

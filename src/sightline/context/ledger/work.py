@@ -7,20 +7,28 @@ that was under way is closed by what the messages tell. What vendors' counts hav
 the estimates is kept in the same way, and whose instructions the user lets a model follow.
 
 Text passes the gate here as everywhere: no tail, no key, not half of one.
+
+One program at a time runs a turn in a session, and it is known when it died: every host is known
+to live for as long as it does, under a name of its own (`Store.attend`), and the ledger names the
+owner of a session. What an owner left open who lives no longer may be closed by whoever comes next.
 """
 
 from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
+from uuid import uuid4
 
 import msgspec
 
 from sightline.context.ledger.rows import Row, RowReader, RowWriter, first
-from sightline.context.ledger.store import Store
-from sightline.context.messages.gate import Gate
+from sightline.context.ledger.store import Noun
 from sightline.context.tokens.estimate import Calibration, Calibrations
+from sightline.errors import SessionBusy
 
 CallState: TypeAlias = Literal["asked", "running"]
+Hold: TypeAlias = Literal["none", "alive", "dead"]
+
+_TRIES: Final = 10
 
 
 class OpenWork(msgspec.Struct, frozen=True):
@@ -34,23 +42,19 @@ class OpenWork(msgspec.Struct, frozen=True):
     calls: dict[str, CallState] = {}
 
 
-class Work:
+class Work(Noun):
     """The working state of a ledger's sessions."""
-
-    def __init__(self, store: Store, gate: Gate) -> None:
-        self.store = store  # which knows who lives
-        self._gate = gate
 
     # Who runs a turn.
 
     def owner(self, session_id: int) -> str:
         """Name who runs a turn in a session; empty if nobody does."""
-        with self.store.read() as db:
+        with self._store.read() as db:
             return _owner(db, session_id)
 
     def claim(self, session_id: int, owner: str, *, instead_of: str) -> bool:
         """Name who runs a turn, if it is still as the caller believes; say whether it was."""
-        with self.store.work() as db:
+        with self._store.work() as db:
             db.lock_session(session_id)
             if _owner(db, session_id) != instead_of:
                 return False
@@ -59,7 +63,7 @@ class Work:
 
     def release(self, session_id: int, owner: str) -> None:
         """Note that nothing is under way, and that nobody runs a turn any more."""
-        with self.store.work() as db:
+        with self._store.work() as db:
             _settle(db, session_id)
             db.delete("owners", "session_id = ? AND owner = ?", (session_id, owner))
 
@@ -67,7 +71,7 @@ class Work:
 
     def begin_reply(self, session_id: int, group_id: int, after_seq: int, strategy: str) -> None:
         """Note that a reply may come behind the message with this seq; `append` takes it away."""
-        with self.store.work() as db:
+        with self._store.work() as db:
             reply: Row = {"group_id": group_id, "after_seq": after_seq, "strategy": strategy}
             words = {"text": "", "reasoning": ""}
             db.put("open_replies", {"session_id": session_id, **reply, **words})
@@ -75,7 +79,7 @@ class Work:
     def note_words(self, session_id: int, text: str, reasoning: str) -> None:
         """Note the words of the reply so far."""
         words = self._gate.beginning(text), self._gate.beginning(reasoning)
-        with self.store.work() as db:
+        with self._store.work() as db:
             db.update(
                 "open_replies", "text = ?, reasoning = ?", "session_id = ?", (*words, session_id)
             )
@@ -83,21 +87,18 @@ class Work:
     def note_call(self, session_id: int, group_id: int, call_id: str, state: CallState) -> None:
         """Note how far a call is."""
         call_id = self._gate.beginning(call_id, whole=True)
-        with self.store.work() as db:
+        with self._store.work() as db:
             call: Row = {"group_id": group_id, "call_id": call_id, "state": state}
             db.put("open_calls", {"session_id": session_id, **call})
 
     def open(self, session_id: int) -> OpenWork:
         """Tell what was under way when somebody last wrote here."""
-        with self.store.read() as db:
-            replies = db.fetch(
-                "SELECT group_id, after_seq, strategy, text, reasoning FROM open_replies "
-                "WHERE session_id = ?",
-                (session_id,),
+        reply = "SELECT group_id, after_seq, strategy, text, reasoning FROM open_replies"
+        call = "SELECT call_id, state FROM open_calls"
+        with self._store.read() as db:
+            replies, calls = (
+                db.fetch(f"{sql} WHERE session_id = ?", (session_id,)) for sql in (reply, call)
             )
-            calls = db.fetch("SELECT call_id, state FROM open_calls WHERE session_id = ?",
-                (session_id,),
-            )  # fmt: skip
         found = OpenWork(*replies[0]) if replies else OpenWork()
         return msgspec.structs.replace(found, calls=dict(calls))
 
@@ -105,15 +106,14 @@ class Work:
         """Note that nothing is under way; writes only if something was."""
         if self.open(session_id) == OpenWork():
             return
-        with self.store.work() as db:
+        with self._store.work() as db:
             _settle(db, session_id)
 
     # How vendors count.
 
     def calibrations(self) -> Calibrations:
         """Read what was learnt; what cannot be read was not learnt."""
-        with self.store.read() as db:
-            rows = db.fetch("SELECT model, body FROM calibrations")
+        rows = self._fetch("SELECT model, body FROM calibrations")
         return Calibrations(
             {model: calibration for model, body in rows if (calibration := _learnt(body))}
         )
@@ -127,7 +127,7 @@ class Work:
             if known.get(model) != calibration
         }
         if news:
-            with self.store.work() as db:
+            with self._store.work() as db:
                 for model, body in news.items():
                     db.put("calibrations", {"model": model, "body": body})
 
@@ -135,15 +135,57 @@ class Work:
 
     def trusts(self, directory: str) -> bool | None:
         """Tell whether the user agreed to a directory's instructions; None if nobody asked."""
-        with self.store.read() as db:
-            agreed = first(db, "SELECT agreed FROM trusted WHERE path = ?", (directory,))
-        return None if agreed is None else bool(agreed)
+        rows = self._fetch("SELECT agreed FROM trusted WHERE path = ?", directory)
+        return bool(rows[0][0]) if rows else None
 
     def trust(self, directory: str, *, agreed: bool) -> None:
         """Remember whether the user agrees to a directory's instructions."""
         row: Row = {"path": self._gate.text(directory, "a directory", 4096), "agreed": agreed}
-        with self.store.work(durable=True) as db:
-            db.put("trusted", {**row, "created_at": self.store.timestamp()})
+        with self._store.work(durable=True) as db:
+            db.put("trusted", {**row, "created_at": self._store.timestamp()})
+
+
+class Owner:
+    """One host's claim to the sessions it works on."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._name = uuid4().hex
+        self._leave = work._store.attend(self._name)
+
+    def close(self) -> None:
+        """Stop counting as alive: whoever comes next may take over what this host still owns."""
+        self._leave()
+
+    def claim(self, session_id: int) -> bool:
+        """Take a session; say whether its last owner died over it.
+
+        Raises `SessionBusy` while somebody else runs a turn in it.
+        """
+        for _ in range(_TRIES):
+            other = self._work.owner(session_id)
+            if other == self._name:
+                return False
+            if self._work._store.attends(other):
+                raise SessionBusy(
+                    f"session {session_id} is in use by another program; wait for its turn to end"
+                )
+            self._work._store.bury(other)
+            if self._work.claim(session_id, self._name, instead_of=other):
+                return bool(other)
+        raise SessionBusy(f"session {session_id} changes hands too fast")
+
+    def release(self, session_id: int) -> None:
+        """Give a session back, with nothing under way in it."""
+        self._work.release(session_id, self._name)
+
+
+def hold_on(work: Work, session_id: int) -> Hold:
+    """Tell whether somebody runs a turn in a session, or died over one; changes nothing."""
+    name = work.owner(session_id)
+    if not name:
+        return "none"
+    return "alive" if work._store.attends(name) else "dead"
 
 
 def _owner(db: RowReader, session_id: int) -> str:
