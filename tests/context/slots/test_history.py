@@ -6,7 +6,7 @@ import pytest
 
 from context.slots.slot_examples import said, tool_round
 from sightline.context.messages.parts import Message
-from sightline.context.slots.history import History
+from sightline.context.slots.strategy import History
 from sightline.context.tokens.tokens import CharsPerFour
 from sightline.errors import InvalidInput
 

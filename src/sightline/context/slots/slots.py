@@ -64,12 +64,11 @@ import msgspec
 from sightline._keywords import names_keywords
 from sightline.context.messages.given import message_given
 from sightline.context.messages.parts import Input, Message, Role
-from sightline.context.slots.assemble import assemble
+from sightline.context.slots.assemble import Slot, assemble
 from sightline.context.slots.budget import Budget
 from sightline.context.slots.options import Keep, SlotOptions, Stability, TrimBehavior
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.receipt import Notice
-from sightline.context.slots.shares import Slot
 from sightline.context.slots.units import MessageBlocks
 from sightline.context.tokens.tokens import Counter, counter_for, default_counter
 from sightline.errors import InvalidInput, InvalidSlot
