@@ -282,8 +282,7 @@ def main() -> int:
 def _ledger_costs(server: Any) -> dict[str, float]:
     from sightline.context.ledger import Ledger
     from sightline.context.ledger.history import HistoryReader
-    from sightline.context.messages.entries import Draft
-    from sightline.context.messages.parts import Message
+    from sightline.context.messages.parts import Draft, Message
     from sightline.context.messages.window import Window
 
     spoken = [Message("user", "q" * 300), *[Message("assistant", "a" * 930)] * 3]

@@ -22,8 +22,7 @@ from sightline import App, Host, Hub, Ledger
 from sightline.agent.models.scripted import ScriptedModel
 from sightline.config import AppSettings, Settings
 from sightline.context.dialects.profiles import profile_for
-from sightline.context.messages.entries import Draft
-from sightline.context.messages.parts import Message, Text, ToolCall, ToolResult
+from sightline.context.messages.parts import Draft, Message, Text, ToolCall, ToolResult
 from sightline.context.messages.window import Window
 from sightline.slop.app.local import local_dial
 

@@ -20,8 +20,7 @@ from benchmarks.ledger_peers import turn
 from benchmarks.peers import run_peer
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.sqlite.store import SqliteStore
-from sightline.context.messages.entries import Draft
-from sightline.context.messages.parts import Message, ToolCall, ToolResult
+from sightline.context.messages.parts import Draft, Message, ToolCall, ToolResult
 from sightline.context.messages.window import Window
 
 SIZES = (1_000, 100_000, 1_000_000)

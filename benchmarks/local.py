@@ -25,8 +25,7 @@ from sightline.context.dialects import Options, encode
 from sightline.context.dialects.events import UsageArrived
 from sightline.context.messages.parts import Message
 from sightline.context.projection.tail import render_tail
-from sightline.context.slots.prompt import Prompt, digest_of
-from sightline.context.slots.receipt import Receipt
+from sightline.context.slots.prompt import Prompt, Receipt, digest_of
 from sightline.context.slots.standing import system_text
 from sightline.errors import MissingExtra
 from sightline.slop.protocol.tree import Node

@@ -26,8 +26,8 @@ from sightline.context.ledger import Ledger
 from sightline.context.ledger.address import address_of
 from sightline.context.ledger.history import HistoryReader
 from sightline.context.ledger.work import Owner
-from sightline.context.messages.entries import Draft
 from sightline.context.messages.given import message_given
+from sightline.context.messages.parts import Draft
 from sightline.context.messages.window import Window
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))  # the server that the tests start

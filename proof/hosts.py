@@ -13,7 +13,7 @@ from proof.claim import Claim, Trial
 from sightline.agent.host.journal import Journal
 from sightline.context.dialects import encode
 from sightline.context.ledger import Ledger
-from sightline.context.messages.entries import Entry
+from sightline.context.messages.parts import Entry
 from support.live import command_of
 
 # What a turn of `host.beside` leaves, in order.

@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 from context.projection.requirements import proves
-from sightline.context.projection.body import MEDIA_TYPES
 from sightline.context.projection.bridge import WINDOW_S
+from sightline.context.projection.tail import MEDIA_TYPES
 
 PAGE = (Path(__file__).parent.parent / "docs" / "tail.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.M | re.S)

@@ -20,7 +20,7 @@ from browser.eventful import HOSTILE
 from gateway.conftest import running
 from sightline.agent.host.journal import Journal
 from sightline.agent.host.sight import SightRules
-from sightline.context.dialects.usage import Usage
+from sightline.context.dialects.events import Usage
 from sightline.context.ledger import Ledger
 from sightline.gateway.observer import Observer
 from sightline.gateway.tail import LiveTail

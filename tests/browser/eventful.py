@@ -17,9 +17,9 @@ from typing import Any, NoReturn
 from agent.host.helpers import NOW, hosted, invoke, turn
 from sightline.agent.models.scripted import Cut, Reply, ScriptedModel
 from sightline.config import LimitSettings, WindowSettings
+from sightline.context.dialects.events import Usage
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.dialects.request import Request
-from sightline.context.dialects.usage import Usage
 from sightline.context.messages.parts import ToolCall
 from sightline.errors import RateLimited, Unauthorized, Unreachable
 from support.live import LiveApp

@@ -25,7 +25,7 @@ from sightline.agent.host.journal import Journal, Recorded, Sent
 from sightline.context.dialects import encode
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.usage import StoredUsage
-from sightline.context.slots.receipt import Receipt
+from sightline.context.slots.prompt import Receipt
 from sightline.slop.app.local import local_dial
 
 TURNS = 1_000

@@ -14,8 +14,7 @@ from browser.chatting import HOSTILE
 from browser.conftest import LINES, VIEWS, Chat, Inspector, view
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.work import Owner
-from sightline.context.messages.entries import Draft
-from sightline.context.messages.parts import Message, ToolCall
+from sightline.context.messages.parts import Draft, Message, ToolCall
 from support.live import LiveApp, announced_app
 
 BRIEF = """

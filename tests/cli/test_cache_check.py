@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli.test_models_command import run
-from sightline.context.dialects.usage import Usage
+from sightline.context.dialects.events import Usage
 from support.person import Person
 from support.vendors.answers import Answer, Refuses, Sends, says
 from support.vendors.apis import sse

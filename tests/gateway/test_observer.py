@@ -14,7 +14,7 @@ import pytest
 from benchmarks.faults import LAYOUTS, Layout, session
 from proof.planting import SHAPES
 
-from sightline.context.dialects.usage import Usage
+from sightline.context.dialects.events import Usage
 from sightline.context.ledger import Ledger
 from sightline.gateway.observer import Observer, Passing, passed_of
 from sightline.gateway.report import line_of, summarise, summary_lines

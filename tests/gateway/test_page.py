@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.context.dialects.causes import CAUSES
+from sightline.context.dialects.events import Usage
 from sightline.context.dialects.missed import Loss
-from sightline.context.dialects.usage import Usage
 from sightline.gateway.observer import Passed
 from sightline.gateway.page import report_page
 

@@ -20,7 +20,7 @@ from benchmarks.faults import Layout, session
 
 from gateway.conftest import SECRET, Running, Start
 from gateway.test_observer import WIRE
-from sightline.context.dialects.usage import Usage
+from sightline.context.dialects.events import Usage
 from sightline.context.ledger import Ledger
 from sightline.gateway.observer import Observer
 from support.loopback import listening

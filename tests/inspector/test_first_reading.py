@@ -10,7 +10,7 @@ TRIALS = """
 import os, sys, threading
 
 from sightline.context.slots.prompt import Prompt
-from sightline.context.slots.receipt import Receipt
+from sightline.context.slots.prompt import Receipt
 from sightline.inspector.whatif import read_wishes
 
 sys.setswitchinterval(1e-6)

@@ -15,8 +15,7 @@ from sightline.agent.models.scripted import ScriptedModel
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.ledger import Ledger, StoredUsage
 from sightline.context.ledger.work import Owner
-from sightline.context.messages.entries import Draft
-from sightline.context.messages.parts import Message, ToolCall
+from sightline.context.messages.parts import Draft, Message, ToolCall
 from sightline.context.tokens.tokens import ESTIMATES
 from sightline.errors import DoesNotFit, InvalidInput, NotFound
 from sightline.events import ApprovalAsked

@@ -31,7 +31,7 @@ from sightline.context.dialects.causes import CAUSES
 from sightline.context.dialects.drift import Drift, DriftKind
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.ledger import Ledger, StoredUsage
-from sightline.context.slots.receipt import RULES, MessageLine, Receipt, SlotLine
+from sightline.context.slots.prompt import RULES, MessageLine, Receipt, SlotLine
 from sightline.inspector.reader import RecordReader
 from sightline.inspector.unseen import cut_messages, older_turns
 from sightline.inspector.verdicts import CacheVerdict, KeptReceipt, SentFacts, cache_verdict

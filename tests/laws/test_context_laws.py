@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from context.messages.entry_values import entry, result_entry
 from laws.messages import texts
 from sightline.context.ledger.sqlite.statement import one_statement
-from sightline.context.messages.entries import Entry
 from sightline.context.messages.gate import check_text, storable
 from sightline.context.messages.memos import content_stems, keywords, normal_tags
-from sightline.context.messages.parts import Message, Raw, Text
+from sightline.context.messages.parts import Entry, Message, Raw, Text
 from sightline.context.messages.redact import redact
 from sightline.context.messages.state import HEADING, extract_state, strip_state, strip_states
 from sightline.context.messages.truncate import Tiers, hint_for, truncate

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from context.projection.requirements import proves
-from sightline.context.projection.body import Format
 from sightline.context.projection.moment import parse_moment
-from sightline.context.projection.tail import render_tail
+from sightline.context.projection.tail import Format, render_tail
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 from support import lenient

@@ -17,8 +17,7 @@ from sightline.context.dialects import Options, Profile, Request, encode, profil
 from sightline.context.dialects.observations import SentTail
 from sightline.context.dialects.request import CachedContent
 from sightline.context.messages.parts import File, Message
-from sightline.context.slots.prompt import Prompt
-from sightline.context.slots.receipt import Receipt
+from sightline.context.slots.prompt import Prompt, Receipt
 from sightline.errors import InvalidInput
 from support.boundary import found_boundary, with_tail
 

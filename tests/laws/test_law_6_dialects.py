@@ -28,8 +28,7 @@ from sightline.context.messages.parts import (
 )
 from sightline.context.projection.moment import parse_moment
 from sightline.context.projection.tail import render_tail
-from sightline.context.slots.prompt import Prompt
-from sightline.context.slots.receipt import Receipt
+from sightline.context.slots.prompt import Prompt, Receipt
 from sightline.slop.protocol.world import World
 from support.share import share
 

@@ -7,10 +7,9 @@ import random
 import pytest
 
 from context.projection.requirements import proves
-from sightline.context.projection.body import Format
 from sightline.context.projection.moment import parse_moment
 from sightline.context.projection.strip import strip_blocks
-from sightline.context.projection.tail import render_tail
+from sightline.context.projection.tail import Format, render_tail
 from sightline.context.projection.temporal import change_note, changed_signal, pin_snapshot
 from sightline.demo import demo_tree
 from sightline.slop.protocol.tree import Node

@@ -12,8 +12,7 @@ from context.ledger.helpers import contents, turn
 from laws.messages import messages
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.codec import from_columns, to_columns
-from sightline.context.messages.entries import Draft
-from sightline.context.messages.parts import Message
+from sightline.context.messages.parts import Draft, Message
 from sightline.context.messages.window import TokenWindow, Window
 from sightline.errors import InvalidInput
 

@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 
-from sightline.context.projection.body import escaped_lines, tree_body
 from sightline.context.projection.escape import reveal
+from sightline.context.projection.tail import escaped_lines, tree_body
 from sightline.slop.protocol.livetext import LiveText
 from sightline.slop.protocol.text import format_tree, write_lines
 from sightline.slop.protocol.tree import Node

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from sightline.context.projection.body import Format
 from sightline.context.projection.danger import danger_line
 from sightline.context.projection.select import quarter_chars, select
+from sightline.context.projection.tail import Format
 from sightline.slop.protocol.codec import decode, encode
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World

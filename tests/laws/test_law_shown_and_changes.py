@@ -14,11 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.context.projection.body import Format
 from sightline.context.projection.changes import ShownState, changed_nodes, render_changes
 from sightline.context.projection.select import select
 from sightline.context.projection.strip import strip_blocks
-from sightline.context.projection.tail import render_tail
+from sightline.context.projection.tail import Format, render_tail
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 from support import lenient

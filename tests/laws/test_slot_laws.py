@@ -20,8 +20,7 @@ from sightline.context.dialects.request import slot_names
 from sightline.context.messages.parts import Message, ToolCall, ToolResult
 from sightline.context.slots import units
 from sightline.context.slots.options import TrimBehavior
-from sightline.context.slots.prompt import Prompt
-from sightline.context.slots.receipt import Receipt
+from sightline.context.slots.prompt import Prompt, Receipt
 from sightline.context.slots.slots import Slots
 from sightline.context.tokens.tokens import counter_for
 from sightline.errors import DoesNotFit

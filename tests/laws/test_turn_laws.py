@@ -40,9 +40,9 @@ from sightline.context.dialects.events import (
     ReasoningArrived,
     StopReason,
     TextArrived,
+    Usage,
     UsageArrived,
 )
-from sightline.context.dialects.usage import Usage
 from sightline.context.messages.parts import Message, Part
 from sightline.events import SpendingAsked, TurnEnded
 from support.share import share

@@ -9,9 +9,8 @@ from typing import Any
 
 import msgspec
 
-from sightline.context.projection.body import Format
 from sightline.context.projection.moment import parse_moment
-from sightline.context.projection.tail import render_state, render_tail
+from sightline.context.projection.tail import Format, render_state, render_tail
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, AvailableApp, World
 from support import lenient

@@ -26,8 +26,7 @@ from sightline.agent.models.extras import EXTRAS, is_installed
 from sightline.agent.policy import Mode
 from sightline.agent.toolbox import Bench, Ran, Style, Toolbox
 from sightline.context.messages.given import arguments_given
-from sightline.context.projection.body import Format
-from sightline.context.projection.tail import Tail
+from sightline.context.projection.tail import Format, Tail
 from sightline.context.tokens.tokens import ESTIMATE, Counter, counter_for, default_counter
 from sightline.errors import InvalidInput, MissingExtra
 from sightline.slop.hub.hub import Hub

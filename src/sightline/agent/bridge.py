@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
-from sightline.context.projection.body import Format
 from sightline.context.projection.bridge import (
     BUDGET,
     WINDOW_S,
@@ -28,7 +27,7 @@ from sightline.context.projection.bridge import (
     reason_to_drop,
 )
 from sightline.context.projection.select import select_bounded
-from sightline.context.projection.tail import render_tail
+from sightline.context.projection.tail import Format, render_tail
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.world import World
 

@@ -13,8 +13,8 @@ from sightline.agent.bridge import BridgeWriter, read_bridge, run_bridge
 from sightline.cli.examples import examples
 from sightline.cli.io import MAX_BYTES, read_as
 from sightline.cli.out import notice, write_text
-from sightline.context.projection.body import FORMATS, check_format
 from sightline.context.projection.bridge import BUDGET, WINDOW_S
+from sightline.context.projection.tail import FORMATS, check_format
 from sightline.context.projection.world_json import read_world
 from sightline.slop.discovery.directory import Discovery
 from sightline.slop.hub.hub import Hub

@@ -155,7 +155,7 @@ def _sent_request(recorded: Recorded, receipt: dict[str, Any]) -> Request:
 
 
 def _text(recorded: Recorded, receipt: dict[str, Any]) -> Iterator[str]:
-    from sightline.context.slots.receipt import Receipt
+    from sightline.context.slots.prompt import Receipt
 
     account = msgspec.convert({k: v for k, v in receipt.items() if k != "request"}, Receipt)
     yield f"{recorded.line.model}, {recorded.line.bytes} bytes, sent {recorded.line.sent_at}"

@@ -17,8 +17,7 @@ from sightline.context.dialects.drift import drift
 from sightline.context.dialects.request import Thinking
 from sightline.context.messages.given import message_given
 from sightline.context.messages.parts import Message
-from sightline.context.slots.prompt import Prompt, digest_of
-from sightline.context.slots.receipt import Receipt
+from sightline.context.slots.prompt import Prompt, Receipt, digest_of
 from sightline.errors import InvalidInput
 
 PROMPT_KEYS: Final = {"messages", "boundary", "tail", "tools", "receipt", "resolve"}

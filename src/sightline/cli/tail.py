@@ -9,10 +9,9 @@ import click
 from sightline.cli.examples import examples
 from sightline.cli.io import STDIN, max_bytes_option, read_as
 from sightline.cli.out import tell, write_text
-from sightline.context.projection.body import FORMATS, check_format
 from sightline.context.projection.moment import parse_moment
 from sightline.context.projection.select import Selection, select
-from sightline.context.projection.tail import render_tail
+from sightline.context.projection.tail import FORMATS, check_format, render_tail
 from sightline.context.projection.world_json import read_world
 from sightline.errors import DoesNotFit
 

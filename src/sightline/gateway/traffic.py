@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from sightline.context.dialects.usage import Usage
+from sightline.context.dialects.events import Usage
 from sightline.gateway.bodies import RequestBody, Unit
 from sightline.gateway.losses import Comparison, common_units, compare, is_summary
 

@@ -20,11 +20,11 @@ import msgspec
 
 from sightline.context.dialects.causes import CAUSES
 from sightline.context.dialects.drift import common_start
+from sightline.context.dialects.events import Usage, cost
 from sightline.context.dialects.missed import extra_price
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.usage import Usage, cost
 from sightline.context.messages.parts import Role
-from sightline.context.slots.receipt import RULES, MessageLine, Notice, Receipt, SlotLine
+from sightline.context.slots.prompt import RULES, MessageLine, Notice, Receipt, SlotLine
 from sightline.gateway.bodies import (
     CALLS,
     IMAGES,

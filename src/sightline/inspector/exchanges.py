@@ -17,9 +17,8 @@ import msgspec
 
 from sightline.agent.host.journal import Journal
 from sightline.agent.models.vendors import VENDORS
-from sightline.context.dialects.events import Stopped
+from sightline.context.dialects.events import Stopped, Usage, cost
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.usage import Usage, cost
 from sightline.context.ledger import Ledger, Totals
 from sightline.context.ledger.exchanges import Exchange
 from sightline.context.messages.parts import Message

@@ -27,8 +27,7 @@ from typing import Final
 from sightline.agent.host import stage
 from sightline.agent.host.journal import Recorded, RequestLine
 from sightline.context.dialects.profile import Profile
-from sightline.context.messages.entries import Entry, by_group
-from sightline.context.messages.parts import Message
+from sightline.context.messages.parts import Entry, Message, by_group
 from sightline.context.slots.prompt import Prompt
 from sightline.context.tokens.estimate import Calibration
 from sightline.context.tokens.tokens import Counter

@@ -23,14 +23,13 @@ from sightline.agent.models.choose import reach_of
 from sightline.agent.plugins.choose import choices, runner_of
 from sightline.config import Settings
 from sightline.context.dialects import endpoints
+from sightline.context.dialects.events import Usage, cost
 from sightline.context.dialects.request import Request, slot_names
-from sightline.context.dialects.usage import Usage, cost
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.paths import journal_path
 from sightline.context.ledger.store import Watch
 from sightline.context.messages.parts import Message
-from sightline.context.slots.prompt import Prompt
-from sightline.context.slots.receipt import RULES, Receipt
+from sightline.context.slots.prompt import RULES, Prompt, Receipt
 from sightline.context.slots.strategies import DEFAULT
 from sightline.errors import DoesNotFit, InvalidInput, NotFound
 from sightline.inspector.beside import exported_beside

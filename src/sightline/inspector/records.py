@@ -8,10 +8,10 @@ from typing import Any, Final
 import msgspec
 
 from sightline.context.ledger import Ledger, Session
-from sightline.context.messages.entries import Entry
 from sightline.context.messages.gate import guarded_text
 from sightline.context.messages.memos import Memo
 from sightline.context.messages.parts import (
+    Entry,
     File,
     Message,
     Part,

@@ -39,17 +39,15 @@ from sightline.agent.host.stage import LedgerMemory, tiers_of
 from sightline.agent.models.choose import label_of, profile_of
 from sightline.agent.plugins.run import StrategyRunner
 from sightline.config import Settings
+from sightline.context.dialects.events import Usage, cost
 from sightline.context.dialects.request import slot_names
-from sightline.context.dialects.usage import Usage, cost
 from sightline.context.ledger import Ledger, MemoShelf
-from sightline.context.messages.entries import Entry
 from sightline.context.messages.isolate import compatible
-from sightline.context.messages.parts import Input, Message
+from sightline.context.messages.parts import Entry, Input, Message
 from sightline.context.messages.truncate import Tiers, cut_from, truncate
 from sightline.context.messages.window import Window
 from sightline.context.slots.budget import OUTPUT_SHARE, Budget
-from sightline.context.slots.prompt import Prompt
-from sightline.context.slots.receipt import Receipt
+from sightline.context.slots.prompt import Prompt, Receipt
 from sightline.context.slots.standing import system_text
 from sightline.context.slots.strategies import DEFAULT
 from sightline.context.slots.strategy import Layers

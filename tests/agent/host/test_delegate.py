@@ -17,9 +17,9 @@ from agent.host.test_spending import PRICED
 from sightline.agent.host import Host
 from sightline.agent.models.scripted import Reply, ScriptedModel, Stall
 from sightline.config import AppSettings, DelegateSettings, LimitSettings, Settings
+from sightline.context.dialects.events import Usage
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Request
-from sightline.context.dialects.usage import Usage
 from sightline.context.ledger import Ledger
 from sightline.context.messages.parts import ToolCall
 from sightline.events import (

@@ -26,8 +26,7 @@ from sightline.agent.host import Host
 from sightline.agent.models.choose import open_model
 from sightline.config import Settings, load
 from sightline.context.dialects.drift import common_start
-from sightline.context.messages.entries import Entry
-from sightline.context.messages.parts import Message, ToolCall, ToolResult
+from sightline.context.messages.parts import Entry, Message, ToolCall, ToolResult
 from sightline.context.messages.window import Window
 from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.connection import Connection, InvokeRequested

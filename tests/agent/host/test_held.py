@@ -17,8 +17,8 @@ from sightline.agent.host.held import LATE_S, TTL_S, HeldPrefix
 from sightline.agent.models.scripted import ScriptedModel
 from sightline.config import CacheSettings, Settings, ToolSettings
 from sightline.context.dialects import encode, profile_for
+from sightline.context.dialects.events import Usage
 from sightline.context.dialects.gemini import pays
-from sightline.context.dialects.usage import Usage
 from sightline.slop.hub.hub import Hub
 from support.live import LiveApp, served
 from support.vendors.answers import Says

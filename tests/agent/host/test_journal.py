@@ -17,12 +17,11 @@ from sightline.agent.host.deltas import apply_messages, apply_world, message_del
 from sightline.agent.host.journal import CHAIN, Journal, Retention, Sent
 from sightline.agent.models.scripted import Reply
 from sightline.context.dialects import encode
+from sightline.context.dialects.events import Usage
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.dialects.request import Options
-from sightline.context.dialects.usage import Usage
 from sightline.context.messages.parts import Message
-from sightline.context.slots.prompt import Prompt
-from sightline.context.slots.receipt import Receipt
+from sightline.context.slots.prompt import Prompt, Receipt
 from sightline.errors import LedgerUnavailable, NotFound
 from sightline.events import Noticed, RequestBuilt
 from sightline.slop.protocol.codec import from_value

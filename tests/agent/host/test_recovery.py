@@ -14,8 +14,7 @@ from sightline.agent.host.journal import Journal
 from sightline.agent.host.writing import recover
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.work import OpenWork, Owner
-from sightline.context.messages.entries import Draft
-from sightline.context.messages.parts import Message, ToolCall, ToolResult
+from sightline.context.messages.parts import Draft, Message, ToolCall, ToolResult
 from sightline.errors import SessionBusy
 from sightline.events import Noticed
 from sightline.inspector.reader import RecordReader

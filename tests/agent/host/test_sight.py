@@ -14,8 +14,8 @@ from agent.host.helpers import NOW, hosted, turn
 from sightline.agent.host.sight import LONGEST_TEXT, SafeWorlds, SightRules, look
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.messages.parts import ToolCall
-from sightline.context.projection.body import Format
 from sightline.context.projection.select import quarter_chars
+from sightline.context.projection.tail import Format
 from sightline.slop.protocol.codec import decode, encode
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, AvailableApp, World

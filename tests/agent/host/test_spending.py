@@ -15,9 +15,9 @@ from sightline.agent.host import Host
 from sightline.agent.host.spending import Spending
 from sightline.agent.models.scripted import Reply, ScriptedModel
 from sightline.config import LimitSettings
+from sightline.context.dialects.events import Usage
 from sightline.context.dialects.profile import Prices
 from sightline.context.dialects.profiles import profile_for
-from sightline.context.dialects.usage import Usage
 from sightline.context.ledger import Ledger, StoredUsage
 from sightline.context.messages.parts import ToolCall
 from sightline.errors import NotFound, OverBudget

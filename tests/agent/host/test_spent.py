@@ -15,10 +15,9 @@ from sightline.agent.models.connected import ConnectedModel
 from sightline.agent.models.scripted import Cut, Reply, ScriptedModel, Stall
 from sightline.agent.turn.steps import Spent
 from sightline.config import LimitSettings
-from sightline.context.dialects.events import Event, UsageArrived
+from sightline.context.dialects.events import CacheMiss, Event, UsageArrived
+from sightline.context.dialects.events import Usage as Reported
 from sightline.context.dialects.profiles import profile_for
-from sightline.context.dialects.usage import CacheMiss
-from sightline.context.dialects.usage import Usage as Reported
 from sightline.context.ledger import Ledger, StoredUsage
 from sightline.errors import ModelFailed, RateLimited
 from sightline.events import TextDelta

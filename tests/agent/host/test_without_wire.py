@@ -18,7 +18,7 @@ from agent.host.test_recovery import became, kill_in
 from sightline.agent.host import Host
 from sightline.agent.host.journal import Journal
 from sightline.agent.models.scripted import Reply, ScriptedModel
-from sightline.context.dialects.usage import Usage
+from sightline.context.dialects.events import Usage
 from sightline.context.ledger import Ledger
 from sightline.errors import NotFound, SessionBusy
 from sightline.events import ApprovalAsked, HostEvent

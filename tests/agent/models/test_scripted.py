@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sightline.context.dialects import Request
-from sightline.context.dialects.events import TextArrived, ToolCalled
-from sightline.context.dialects.usage import Usage
+from sightline.context.dialects.events import TextArrived, ToolCalled, Usage
 from sightline.context.messages.parts import ToolCall
 from sightline.errors import ModelFailed, RateLimited
 from sightline.testing import Cut, Reply, ScriptedModel, Stall

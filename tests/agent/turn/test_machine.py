@@ -29,8 +29,7 @@ from sightline.agent.turn.steps import (
     Wait,
     Waited,
 )
-from sightline.context.dialects.events import ReasoningArrived, TextArrived, UsageArrived
-from sightline.context.dialects.usage import Usage
+from sightline.context.dialects.events import ReasoningArrived, TextArrived, Usage, UsageArrived
 from sightline.context.messages.parts import Message, Reasoning, Text, ToolCall, ToolResult
 from sightline.events import (
     ApprovalAnswered,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sightline.cli.commands.lines import Line, text_of, width_of
 from sightline.cli.commands.picture import BOUNDARY, cells_of, draw, picture_of
 from sightline.context.slots.budget import Budget
-from sightline.context.slots.receipt import Receipt
+from sightline.context.slots.prompt import Receipt
 from sightline.context.slots.slots import Slots
 from sightline.context.tokens.tokens import counter_for
 

@@ -13,10 +13,9 @@ import pytest
 from context.dialects.streams import NAMES, STREAMS, event_stream
 from context.dialects.test_whole_replies import WHOLE
 from sightline.context.dialects import DIALECTS, decode, usage_from
-from sightline.context.dialects.events import Event, Stopped, UsageArrived
+from sightline.context.dialects.events import MAX_TOKENS, Event, Stopped, Usage, UsageArrived, cost
 from sightline.context.dialects.framing import EventStreamReader
 from sightline.context.dialects.profile import Prices
-from sightline.context.dialects.usage import MAX_TOKENS, Usage, cost
 
 # How each API spells the tokens of an answer, and where its report is.
 OUTPUT = {

@@ -16,15 +16,16 @@ from botocore.eventstream import EventStreamBuffer
 from context.dialects.streams import ANTHROPIC, BEDROCK, NAMES, OLLAMA, STREAMS, event_stream, sse
 from sightline.context.dialects import DIALECTS, decode
 from sightline.context.dialects.events import (
+    CacheMiss,
     Event,
     ReasoningArrived,
     Stopped,
     TextArrived,
     ToolCalled,
+    Usage,
     UsageArrived,
 )
 from sightline.context.dialects.framing import EventStreamReader, FrameReader, LineReader, SseReader
-from sightline.context.dialects.usage import CacheMiss, Usage
 from sightline.context.messages.parts import UNREADABLE, Raw, Reasoning, Text, ToolCall
 
 every_dialect = pytest.mark.parametrize("dialect", STREAMS)

@@ -12,8 +12,7 @@ from context.messages.entry_values import entry
 from sightline.context.dialects import encode, profile_for
 from sightline.context.dialects.drift import ByteSpan, Wire, common_start, drift
 from sightline.context.dialects.request import Request
-from sightline.context.messages.entries import Entry
-from sightline.context.messages.parts import Message, ToolCall, ToolResult
+from sightline.context.messages.parts import Entry, Message, ToolCall, ToolResult
 from sightline.context.messages.truncate import Tiers, truncate
 from sightline.context.slots.slots import Slots
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from sightline.context.dialects.causes import CAUSES
 from sightline.context.dialects.drift import Drift, DriftKind
+from sightline.context.dialects.events import Usage, cost
 from sightline.context.dialects.missed import cause_of, extra_price, lifetime_s, missed
 from sightline.context.dialects.profile import Prices
-from sightline.context.dialects.usage import Usage, cost
 
 tokens = st.integers(0, 100_000)
 

@@ -27,11 +27,10 @@ from sightline.context.messages.parts import (
     ToolCall,
     ToolResult,
 )
-from sightline.context.projection.body import Format
 from sightline.context.projection.changes import ShownState
 from sightline.context.projection.moment import parse_moment
 from sightline.context.projection.strip import strip_blocks
-from sightline.context.projection.tail import render_tail
+from sightline.context.projection.tail import Format, render_tail
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, AvailableApp, World

@@ -14,8 +14,15 @@ from sightline.context.dialects import Options, encode, endpoints, profile_for, 
 from sightline.context.dialects.drift import common_start
 from sightline.context.dialects.gemini import cached_content_body
 from sightline.context.dialects.request import CachedContent, Request
-from sightline.context.messages.entries import Entry
-from sightline.context.messages.parts import Message, Raw, Reasoning, Text, ToolCall, ToolResult
+from sightline.context.messages.parts import (
+    Entry,
+    Message,
+    Raw,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from sightline.context.messages.truncate import truncate
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import InvalidInput

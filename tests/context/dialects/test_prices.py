@@ -10,7 +10,7 @@ import pytest
 from proof.prices import PATH, page
 
 from sightline.context.dialects import prices, profile_for
-from sightline.context.dialects.usage import Usage, cost
+from sightline.context.dialects.events import Usage, cost
 
 
 def test_the_table_is_what_genai_prices_lists_for_its_day() -> None:

@@ -18,8 +18,7 @@ from sightline.context.messages.parts import (
     ToolCall,
     ToolResult,
 )
-from sightline.context.slots.prompt import Prompt
-from sightline.context.slots.receipt import Receipt
+from sightline.context.slots.prompt import Prompt, Receipt
 from sightline.errors import InvalidInput
 
 CALL = ToolCall("c1", "ls", {"path": "/"})

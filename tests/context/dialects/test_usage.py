@@ -15,8 +15,8 @@ from sightline.context.dialects import (
     profile_for,
     usage_from,
 )
+from sightline.context.dialects.events import CacheMiss, Usage, cost
 from sightline.context.dialects.profile import Prices
-from sightline.context.dialects.usage import CacheMiss, Usage, cost
 
 
 @proves("CI-V")

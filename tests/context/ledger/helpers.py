@@ -17,8 +17,7 @@ from sightline.context.ledger.address import address_of
 from sightline.context.ledger.postgres.connect import connect
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.sqlite.store import SqliteStore
-from sightline.context.messages.entries import Draft
-from sightline.context.messages.parts import File, Message, Text, ToolCall, ToolResult
+from sightline.context.messages.parts import Draft, File, Message, Text, ToolCall, ToolResult
 
 
 def file_of(ledger: Ledger) -> SqliteStore:

@@ -18,8 +18,7 @@ from sightline.context.ledger import Ledger, StoredUsage
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.sqlite.steps import migrate
 from sightline.context.ledger.threads import Checkpoint, CheckpointKey, CheckpointWrite
-from sightline.context.messages.entries import Draft
-from sightline.context.messages.parts import Message
+from sightline.context.messages.parts import Draft, Message
 
 
 def write_content(path: Path, version: int) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from context.ledger.helpers import FakeClock, prompts, turn
 from sightline.context.ledger import Ledger, LedgerLimits, Session, StoredUsage
-from sightline.context.messages.entries import Draft
 from sightline.context.messages.gate import storable
 from sightline.context.messages.parts import (
+    Draft,
     File,
     Message,
     Part,

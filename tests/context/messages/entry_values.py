@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from sightline.context.messages.entries import Entry, outcome_of
-from sightline.context.messages.parts import Message, Part, Role, Text, ToolCall, ToolResult
+from sightline.context.messages.parts import (
+    Entry,
+    Message,
+    Part,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    outcome_of,
+)
 
 
 def entry(

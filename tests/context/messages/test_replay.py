@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context.messages.entry_values import result_entry, text_entry
-from sightline.context.messages.entries import Entry
+from sightline.context.messages.parts import Entry
 from sightline.context.messages.replay import fresh_groups, replay
 from sightline.context.messages.truncate import Tiers, truncate
 from sightline.context.messages.window import Window

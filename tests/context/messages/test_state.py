@@ -14,8 +14,7 @@ from sightline.context.messages.state import (
     strip_state,
     strip_states,
 )
-from sightline.context.slots.prompt import Prompt
-from sightline.context.slots.receipt import Receipt
+from sightline.context.slots.prompt import Prompt, Receipt
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from sightline.context.projection.actions import ABOUT, about_lines, action_details
-from sightline.context.projection.body import tree_body
 from sightline.context.projection.escape import reveal
 from sightline.context.projection.moment import parse_moment
 from sightline.context.projection.select import select
-from sightline.context.projection.tail import render_state
+from sightline.context.projection.tail import render_state, tree_body
 from sightline.slop.protocol.text import format_tree
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from context.projection.requirements import proves
-from sightline.context.projection.body import Format
 from sightline.context.projection.moment import parse_moment
 from sightline.context.projection.select import Omission, Selection, quarter_chars, select
-from sightline.context.projection.tail import render_state
+from sightline.context.projection.tail import Format, render_state
 from sightline.context.tokens.tokens import counter_for
 from sightline.demo import demo_tree
 from sightline.errors import InvalidInput

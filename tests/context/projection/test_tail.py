@@ -9,10 +9,9 @@ import pytest
 
 from context.projection.requirements import proves
 from sightline.context.projection import tail as tail_module
-from sightline.context.projection.body import Format
 from sightline.context.projection.moment import parse_moment
 from sightline.context.projection.strip import strip_blocks
-from sightline.context.projection.tail import render_available, render_state, render_tail
+from sightline.context.projection.tail import Format, render_available, render_state, render_tail
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.codec import encode, from_value
 from sightline.slop.protocol.text import format_tree

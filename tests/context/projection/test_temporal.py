@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from context.projection.requirements import proves
-from sightline.context.projection.body import tree_body
 from sightline.context.projection.moment import parse_moment
+from sightline.context.projection.tail import tree_body
 from sightline.context.projection.temporal import change_note, changed_signal, pin_snapshot
 from sightline.demo import demo_tree
 from sightline.slop.protocol.codec import decode, encode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from sightline.context.dialects.usage import Usage
+from sightline.context.dialects.events import Usage
 
 Trouble: TypeAlias = Literal["key", "rate", "quota", "server", "overloaded", "overflow", "missing"]
 

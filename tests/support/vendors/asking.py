@@ -7,11 +7,9 @@ from typing import Any
 
 from sightline.agent.models.base import Model
 from sightline.context.dialects import Options, Profile, Request, encode
-from sightline.context.dialects.events import Event, Stopped, UsageArrived
-from sightline.context.dialects.usage import Usage
+from sightline.context.dialects.events import Event, Stopped, Usage, UsageArrived
 from sightline.context.messages.parts import Message
-from sightline.context.slots.prompt import Prompt, digest_of
-from sightline.context.slots.receipt import Receipt
+from sightline.context.slots.prompt import Prompt, Receipt, digest_of
 
 TOOLS = (
     {

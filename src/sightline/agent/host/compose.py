@@ -26,13 +26,12 @@ from sightline.agent.host.sight import FRAME_TOKENS, Sight, SightRules, look
 from sightline.agent.plugins.run import StrategyRunner
 from sightline.context.dialects import encode
 from sightline.context.dialects.drift import Drift, Wire, drift
+from sightline.context.dialects.events import Usage
 from sightline.context.dialects.observations import GROWING, SentTail
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Options, Request, no_tools
-from sightline.context.dialects.usage import Usage
-from sightline.context.messages.entries import Entry
 from sightline.context.messages.isolate import isolate
-from sightline.context.messages.parts import File, Input, Message
+from sightline.context.messages.parts import Entry, File, Input, Message
 from sightline.context.messages.replay import replay
 from sightline.context.messages.state import strip_states
 from sightline.context.messages.truncate import Tiers

@@ -19,9 +19,9 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Literal, TypeAlias
 
 from sightline.agent.models.base import Model, PrefixHolder
+from sightline.context.dialects.events import Usage
 from sightline.context.dialects.gemini import HELD, NAME, Head, head_of, pays
 from sightline.context.dialects.request import CachedContent, Request
-from sightline.context.dialects.usage import Usage
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import SightlineError
 

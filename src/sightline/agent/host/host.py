@@ -58,9 +58,8 @@ from sightline.config import Settings
 from sightline.context.ledger import Ledger, Memos, MemoShelf, Session
 from sightline.context.ledger.paths import default_path, expanded
 from sightline.context.ledger.store import Clock, now_utc
-from sightline.context.messages.entries import Entry
 from sightline.context.messages.gate import guarded_text
-from sightline.context.messages.parts import File, Input, Message, ToolCall
+from sightline.context.messages.parts import Entry, File, Input, Message, ToolCall
 from sightline.context.messages.state import StateRebuild, strip_state
 from sightline.context.messages.window import Window
 from sightline.context.projection.temporal import changed_signal, pin_snapshot

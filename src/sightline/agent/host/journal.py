@@ -38,8 +38,7 @@ from sightline.context.dialects.request import Options, Request
 from sightline.context.ledger.paths import journal_path
 from sightline.context.ledger.rows import marks
 from sightline.context.ledger.sqlite.rows import fetch
-from sightline.context.slots.prompt import Prompt
-from sightline.context.slots.receipt import Receipt
+from sightline.context.slots.prompt import Prompt, Receipt
 from sightline.errors import InvalidInput, NotFound
 from sightline.slop.protocol.world import World
 

@@ -52,8 +52,13 @@ from sightline.agent.policy import Answer, Decision, in_words
 from sightline.agent.toolbox.results import Ran
 from sightline.agent.toolbox.toolbox import DELEGATE, with_params
 from sightline.agent.turn.machine import TurnLimits, TurnMachine
-from sightline.context.dialects.events import ReasoningArrived, Stopped, TextArrived, UsageArrived
-from sightline.context.dialects.usage import cost
+from sightline.context.dialects.events import (
+    ReasoningArrived,
+    Stopped,
+    TextArrived,
+    UsageArrived,
+    cost,
+)
 from sightline.context.ledger.work import CallState
 from sightline.context.messages.parts import Reasoning, ToolCall
 from sightline.context.projection.tools import ToolTarget

@@ -14,8 +14,8 @@ from math import floor
 from typing import Final, get_args
 
 from sightline.config import LimitSettings
+from sightline.context.dialects.events import Usage, cost
 from sightline.context.dialects.profile import Prices
-from sightline.context.dialects.usage import Usage, cost
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.store import Clock, written
 from sightline.context.ledger.usage import Charge

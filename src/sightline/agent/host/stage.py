@@ -39,9 +39,8 @@ from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Options
 from sightline.context.ledger import Ledger, MemoShelf
 from sightline.context.ledger.store import Clock
-from sightline.context.messages.entries import Entry
 from sightline.context.messages.gate import guarded_text
-from sightline.context.messages.parts import Input, Message, ToolCall
+from sightline.context.messages.parts import Entry, Input, Message, ToolCall
 from sightline.context.messages.redact import redact
 from sightline.context.messages.truncate import Tiers
 from sightline.context.projection.temporal import change_note, changed_signal

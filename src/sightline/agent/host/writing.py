@@ -27,15 +27,14 @@ from sightline.agent.host.session import OpenSession, OpenTurn
 from sightline.agent.models.base import Model, address_of
 from sightline.agent.turn.progress import ReplyProgress
 from sightline.agent.turn.steps import Spent
+from sightline.context.dialects.events import MAX_TOKENS, cost
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.usage import MAX_TOKENS, cost
 from sightline.context.ledger import Ledger
 from sightline.context.ledger import StoredUsage as LedgerUsage
 from sightline.context.ledger.store import Clock
 from sightline.context.ledger.work import CallState, OpenWork, Owner
-from sightline.context.messages.entries import Draft, Entry
 from sightline.context.messages.gate import check_json, guarded, shown_text, storable, storable_json
-from sightline.context.messages.parts import Message, ToolCall, ToolResult
+from sightline.context.messages.parts import Draft, Entry, Message, ToolCall, ToolResult
 from sightline.context.messages.window import Window
 from sightline.context.projection.moment import format_moment
 from sightline.context.tokens.estimate import Calibrations

@@ -35,12 +35,12 @@ from sightline.context.dialects.events import (
     StopReason,
     TextArrived,
     ToolCalled,
+    Usage,
     UsageArrived,
 )
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.dialects.request import Request
-from sightline.context.dialects.usage import Usage
 from sightline.context.messages.parts import Message, Part, Reasoning, Text, ToolCall
 from sightline.errors import ModelFailed, SightlineError
 

@@ -23,8 +23,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sightline.context.messages.parts import Message
-from sightline.context.slots.prompt import Prompt
-from sightline.context.slots.receipt import Notice
+from sightline.context.slots.prompt import Notice, Prompt
 from sightline.context.slots.settings import resolve
 from sightline.context.slots.strategies import DEFAULT
 from sightline.context.slots.strategy import Context, Llm, Strategy, Turn, copy_of_state

@@ -95,9 +95,9 @@ from sightline.context.dialects.events import (
     Stopped,
     TextArrived,
     ToolCalled,
+    Usage,
     UsageArrived,
 )
-from sightline.context.dialects.usage import Usage
 from sightline.context.messages.parts import Message, Part, ToolCall, ToolResult
 from sightline.context.messages.state import strip_state
 from sightline.errors import OverBudget

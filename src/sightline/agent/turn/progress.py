@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from sightline.context.dialects.usage import CacheMiss, Usage
+from sightline.context.dialects.events import CacheMiss, Usage
 from sightline.context.messages.parts import Message, Part, Reasoning, Text, ToolCall, ToolResult
 
 

@@ -9,13 +9,14 @@ import msgspec
 import sightline.events as events
 from sightline.agent.policy import Decision
 from sightline.context.dialects.events import (
+    CacheMiss,
     ReasoningArrived,
     Stopped,
     TextArrived,
     ToolCalled,
+    Usage,
     UsageArrived,
 )
-from sightline.context.dialects.usage import CacheMiss, Usage
 from sightline.context.messages.parts import Message, ToolCall
 from sightline.events import HostEvent
 

@@ -16,8 +16,8 @@ from sightline.cli.commands.offers import offering
 from sightline.cli.commands.picture import draw, picture_of
 from sightline.config import Settings, WindowSettings
 from sightline.context.ledger import Group, Ledger
-from sightline.context.messages.entries import Entry
 from sightline.context.messages.parts import (
+    Entry,
     File,
     Message,
     Part,

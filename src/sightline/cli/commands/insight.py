@@ -18,7 +18,7 @@ from sightline.context.dialects.drift import Drift
 from sightline.context.dialects.missed import cause_of
 from sightline.context.ledger import Ledger, StoredUsage, Totals
 from sightline.context.projection.select import WHY_CUT, Omission, Selection
-from sightline.context.slots.receipt import RULES, Receipt, SlotLine
+from sightline.context.slots.prompt import RULES, Receipt, SlotLine
 from sightline.slop.protocol.path import format_path, parse_path
 
 COMMANDS: Final = Section("Insight")

@@ -25,11 +25,11 @@ from sightline.context.dialects import (
     openai_responses,
 )
 from sightline.context.dialects.decoder import Decoder, decode
+from sightline.context.dialects.events import Usage
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.profiles import endpoints, profile_for
 from sightline.context.dialects.request import Options, Request, RequestDraft, Thinking, assemble
 from sightline.context.dialects.stored import Stored
-from sightline.context.dialects.usage import Usage
 from sightline.context.messages.parts import Message
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import InvalidInput

@@ -18,16 +18,18 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from sightline.context.dialects.events import (
+    CacheMiss,
     Event,
     ReasoningArrived,
     Stopped,
     StopReason,
     TextArrived,
     ToolCalled,
+    Usage,
     UsageArrived,
+    UsageFields,
 )
 from sightline.context.dialects.framing import BrokenStream, Frame, FrameReader, SseReader
-from sightline.context.dialects.usage import CacheMiss, Usage, UsageFields
 from sightline.context.messages.gate import (
     MAX_DEPTH,
     UNREADABLE_CHARS,

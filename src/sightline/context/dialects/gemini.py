@@ -25,7 +25,7 @@ import msgspec
 
 from sightline.context.dialects.attachments import inline
 from sightline.context.dialects.decoder import Decoder, written
-from sightline.context.dialects.events import Event, StopReason
+from sightline.context.dialects.events import Event, StopReason, Usage, UsageFields
 from sightline.context.dialects.names import wire_id
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import (
@@ -46,7 +46,6 @@ from sightline.context.dialects.stored import (
 )
 from sightline.context.dialects.tools import ToolDefinition
 from sightline.context.dialects.turns import begun, own_form, texts_of
-from sightline.context.dialects.usage import Usage, UsageFields
 from sightline.context.messages.parts import (
     File,
     Message,

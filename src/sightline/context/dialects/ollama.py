@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from sightline.context.dialects.attachments import inline, placeholder
 from sightline.context.dialects.decoder import Decoder, written
-from sightline.context.dialects.events import Event, StopReason
+from sightline.context.dialects.events import Event, StopReason, Usage, UsageFields
 from sightline.context.dialects.framing import LineReader
 from sightline.context.dialects.openai_chat import error_text, tool_json
 from sightline.context.dialects.request import RequestDraft
@@ -31,7 +31,6 @@ from sightline.context.dialects.stored import (
     role_of,
 )
 from sightline.context.dialects.turns import own_thoughts
-from sightline.context.dialects.usage import Usage, UsageFields
 from sightline.context.messages.parts import (
     File,
     Message,

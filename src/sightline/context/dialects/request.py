@@ -51,8 +51,7 @@ from sightline.context.dialects.tools import ToolDefinition, read_tools
 from sightline.context.dialects.turns import Note, PromptTurn, place_tail, tail_of, turns_of
 from sightline.context.messages.parts import File, Message, Text
 from sightline.context.projection.changes import ShownState
-from sightline.context.slots.prompt import Prompt
-from sightline.context.slots.receipt import Notice, Receipt
+from sightline.context.slots.prompt import Notice, Prompt, Receipt
 from sightline.context.tokens.tokens import counter_for
 from sightline.errors import InvalidInput
 

@@ -31,9 +31,8 @@ from sightline.context.dialects.segments import (
     Segments,
     earlier_ends,
 )
-from sightline.context.messages.entries import Entry
 from sightline.context.messages.given import message_given
-from sightline.context.messages.parts import BETWEEN_TEXTS, Message, Role
+from sightline.context.messages.parts import BETWEEN_TEXTS, Entry, Message, Role
 from sightline.context.projection.tail import Tail
 from sightline.context.slots.slots import Slots
 from sightline.errors import InvalidInput

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from sightline.context.messages.entries import Entry
+from sightline.context.messages.parts import Entry
 
 _OVERHEAD: Final = 500  # what an entry costs in memory besides its text
 

@@ -19,8 +19,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from sightline.context.messages.entries import Entry
 from sightline.context.messages.parts import (
+    Entry,
     File,
     Message,
     Part,

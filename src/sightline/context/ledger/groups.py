@@ -25,7 +25,7 @@ from sightline.context.ledger.seal import ZERO
 from sightline.context.ledger.store import Noun
 from sightline.context.ledger.transaction import Transaction, seal
 from sightline.context.ledger.writer import chain_of, put_state
-from sightline.context.messages.entries import Entry
+from sightline.context.messages.parts import Entry
 from sightline.context.messages.state import extract_state
 from sightline.errors import InvalidInput, LedgerDamaged, NotFound
 

@@ -21,7 +21,7 @@ from sightline.context.ledger.rows import Row, RowReader, find_session, first
 from sightline.context.ledger.store import Store
 from sightline.context.ledger.transaction import seal
 from sightline.context.ledger.writer import Written
-from sightline.context.messages.entries import Entry, by_group
+from sightline.context.messages.parts import Entry, by_group
 from sightline.context.messages.window import TokenWindow, Window
 from sightline.errors import LedgerDamaged, NotFound
 

@@ -22,7 +22,7 @@ from typing import Any, Final
 from sightline.context.ledger.attachments import Attachments
 from sightline.context.ledger.codec import entry_of, kept_in, parts_of
 from sightline.context.ledger.rows import Row, RowReader, RowWriter, marks
-from sightline.context.messages.entries import Entry
+from sightline.context.messages.parts import Entry
 from sightline.errors import LedgerDamaged
 
 _NAME: Final = re.compile(r"[0-9]{1,18}/[0-9a-f]{64}")

@@ -48,10 +48,9 @@ from sightline.context.ledger.usage import Accounts, StoredUsage, add_usage
 from sightline.context.ledger.verify import VerifyReport, verify
 from sightline.context.ledger.work import Work
 from sightline.context.ledger.writer import Writer
-from sightline.context.messages.entries import Draft, Entry, outcome_of
 from sightline.context.messages.gate import Gate, LedgerLimits
 from sightline.context.messages.given import message_given
-from sightline.context.messages.parts import Message
+from sightline.context.messages.parts import Draft, Entry, Message, outcome_of
 from sightline.context.messages.window import TokenWindow, Window
 from sightline.context.tokens.tokens import ESTIMATE, counter_for
 from sightline.errors import InvalidInput, LedgerUnavailable

@@ -18,8 +18,8 @@ from sightline.context.ledger.rows import Row, find_session, first
 from sightline.context.ledger.store import Noun, Store
 from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.writer import put_state
-from sightline.context.messages.entries import Entry
 from sightline.context.messages.gate import Gate
+from sightline.context.messages.parts import Entry
 from sightline.context.messages.state import HEADING, StateRebuild, extract_state, rebuild_request
 from sightline.errors import InvalidInput, NotFound
 

@@ -30,9 +30,16 @@ from sightline.context.ledger.store import Store, written
 from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.usage import USAGE_COLUMNS, StoredUsage, add_usage
 from sightline.context.ledger.writer import Writer, put_state
-from sightline.context.messages.entries import Basis, Outcome, outcome_of
 from sightline.context.messages.gate import Gate
-from sightline.context.messages.parts import Message, Part, Role, ToolResult
+from sightline.context.messages.parts import (
+    Basis,
+    Message,
+    Outcome,
+    Part,
+    Role,
+    ToolResult,
+    outcome_of,
+)
 from sightline.context.messages.window import Window
 from sightline.context.projection.moment import parse_moment
 from sightline.errors import InvalidInput, TooLarge

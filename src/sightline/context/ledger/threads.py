@@ -28,9 +28,8 @@ from sightline.context.ledger.sessions import delete_session, new_session
 from sightline.context.ledger.store import Noun, Store
 from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.writer import Writer
-from sightline.context.messages.entries import outcome_of
 from sightline.context.messages.gate import Gate, guarded
-from sightline.context.messages.parts import Message
+from sightline.context.messages.parts import Message, outcome_of
 from sightline.context.tokens.tokens import ESTIMATE, counter_for
 from sightline.errors import InvalidInput, TooLarge
 

@@ -18,8 +18,8 @@ from msgspec.structs import astuple
 from sightline.context.ledger.rows import Row, marks, with_json
 from sightline.context.ledger.store import Noun
 from sightline.context.ledger.transaction import Transaction
-from sightline.context.messages.entries import Basis
 from sightline.context.messages.gate import Gate
+from sightline.context.messages.parts import Basis
 from sightline.errors import InvalidInput, NotFound
 
 

@@ -17,8 +17,7 @@ from sightline.context.ledger.rows import Row
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import CHAINED, ZERO, Value, group_chain, message_digest
 from sightline.context.ledger.transaction import Transaction
-from sightline.context.messages.entries import Basis, Entry, Outcome, Status
-from sightline.context.messages.parts import Message, Role
+from sightline.context.messages.parts import Basis, Entry, Message, Outcome, Role, Status
 from sightline.context.messages.state import extract_state
 from sightline.errors import TooLarge
 

@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from sightline.context.messages.entries import Entry
-from sightline.context.messages.parts import ToolCall, ToolResult
+from sightline.context.messages.parts import Entry, ToolCall, ToolResult
 
 # std::slop, context management §2, tool isolation: `gemini` and `gemini_gca` are compatible.
 # Strategies that read each other's tool traffic, by the name of their family.

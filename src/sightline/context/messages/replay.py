@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from sightline.context.messages.entries import Entry, by_group
+from sightline.context.messages.parts import Entry, by_group
 from sightline.context.messages.truncate import Tiers, truncate
 from sightline.context.messages.window import Window
 

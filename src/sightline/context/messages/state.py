@@ -22,8 +22,7 @@ from typing import Final
 
 import msgspec
 
-from sightline.context.messages.entries import Entry, EntryMemory
-from sightline.context.messages.parts import BETWEEN_TEXTS, Part, Raw, Text
+from sightline.context.messages.parts import BETWEEN_TEXTS, Entry, EntryMemory, Part, Raw, Text
 
 # std::slop, context management §3, state format.
 HEADING: Final = "### STATE"

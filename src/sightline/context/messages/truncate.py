@@ -22,9 +22,8 @@ from typing import Final
 
 import msgspec
 
-from sightline.context.messages.entries import Entry, EntryMemory, by_group
 from sightline.context.messages.graphemes import cut_at_or_after, cut_at_or_before
-from sightline.context.messages.parts import Part, ToolResult
+from sightline.context.messages.parts import Entry, EntryMemory, Part, ToolResult, by_group
 from sightline.errors import InvalidInput
 
 _MARK: Final = "\n[…]\n"

@@ -21,7 +21,7 @@ was. `since` is the time of the block before, without the date where that is the
 is new, or of which more changed than its nodes, is shown as a whole.
 
 `ShownState` is what a block showed, line by line, in its format: a value that can be kept as JSON
-by whoever has no memory between two requests. Lines are kept as `body` marks them and revealed in
+by whoever has no memory between two requests. Lines are kept as `tail` marks them and revealed in
 the finished block, which is sealed as every block is: no line of an app's can pass for ours.
 """
 
@@ -36,18 +36,22 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw
 
-from sightline.context.projection.body import MEDIA_TYPES, Format, marked, quoted, tree_body
 from sightline.context.projection.escape import escape_line, reveal
 from sightline.context.projection.moment import format_moment
 from sightline.context.projection.tail import (
     AVAILABLE,
+    MEDIA_TYPES,
     STATE,
+    Format,
     Tail,
     app_header,
     app_heading,
     host_lines,
+    marked,
+    quoted,
     render_available,
     sealed,
+    tree_body,
 )
 from sightline.context.projection.unchanged import timeless
 from sightline.slop.protocol.codec import encode

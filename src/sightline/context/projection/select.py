@@ -36,10 +36,9 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec import UNSET
 
-from sightline.context.projection.body import Format, tree_body
 from sightline.context.projection.escape import reveal
 from sightline.context.projection.outline import Key, Outline, Ranked, size_of
-from sightline.context.projection.tail import app_frame, render_state
+from sightline.context.projection.tail import Format, app_frame, render_state, tree_body
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.jsontext import members, text_of
 from sightline.slop.protocol.shapes import depth_stub

@@ -19,10 +19,9 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.context.projection.body import tree_body
 from sightline.context.projection.escape import escape_line, reveal
 from sightline.context.projection.moment import format_moment
-from sightline.context.projection.tail import app_heading, status_line
+from sightline.context.projection.tail import app_heading, status_line, tree_body
 from sightline.slop.protocol.path import join
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World

@@ -17,8 +17,16 @@ import msgspec
 from sightline.context.messages.parts import Message
 from sightline.context.slots.ladder import CharLadder, Ladder, Rung
 from sightline.context.slots.options import SlotOptions, share_of
-from sightline.context.slots.prompt import Prompt, digest_of
-from sightline.context.slots.receipt import Lines, MessageLine, Notice, Receipt, Rule, SlotLine
+from sightline.context.slots.prompt import (
+    Lines,
+    MessageLine,
+    Notice,
+    Prompt,
+    Receipt,
+    Rule,
+    SlotLine,
+    digest_of,
+)
 from sightline.context.slots.units import Layout, MessageBlocks, Units, joined, lay_out
 from sightline.context.tokens.tokens import Counter
 from sightline.errors import DoesNotFit

@@ -67,8 +67,7 @@ from sightline.context.messages.parts import Input, Message, Role
 from sightline.context.slots.assemble import Slot, assemble
 from sightline.context.slots.budget import Budget
 from sightline.context.slots.options import Keep, SlotOptions, Stability, TrimBehavior
-from sightline.context.slots.prompt import Prompt
-from sightline.context.slots.receipt import Notice
+from sightline.context.slots.prompt import Notice, Prompt
 from sightline.context.slots.units import MessageBlocks
 from sightline.context.tokens.tokens import Counter, counter_for, default_counter
 from sightline.errors import InvalidInput, InvalidSlot
