@@ -33,7 +33,7 @@ from sightline.demo.app import Desk
 from sightline.errors import InvalidInput, InvalidPath, NotFound, Unreachable
 from sightline.events import ApprovalAsked, CallFinished
 from sightline.slop.app.local import local_dial
-from sightline.slop.hub.backoff import Backoff
+from sightline.slop.hub.client import Backoff
 from sightline.slop.hub.hub import Hub as PlainHub
 from sightline.slop.hub.mcp import McpTarget
 from sightline.slop.protocol.codec import from_value

@@ -20,9 +20,8 @@ from websockets.typing import Origin, Subprotocol
 from sightline.errors import ActionFailed, InvalidInput, Unreachable
 from sightline.slop.app.app import App
 from sightline.slop.hub import browser as browser_module
-from sightline.slop.hub import pagelink
-from sightline.slop.hub.backoff import Backoff
 from sightline.slop.hub.browser import BrowserBridge
+from sightline.slop.hub.client import Backoff
 from sightline.slop.hub.hub import Hub
 from sightline.slop.hub.pairing import PairingFile
 from sightline.slop.hub.questions import UserAnswer, UserQuestion
@@ -339,7 +338,7 @@ async def test_who_does_not_read_is_let_go_and_nobody_waits_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(browser_module, "_UNSENT_BYTES", 1000)
-    monkeypatch.setattr(pagelink, "_UNREAD_BYTES", 1000)
+    monkeypatch.setattr(browser_module, "_UNREAD_BYTES", 1000)
     ours, theirs = memory_pair(window_bytes=1)
     line = browser_module._Line(ours)
     running = asyncio.create_task(line.run(lambda _: None))
@@ -353,7 +352,7 @@ async def test_who_does_not_read_is_let_go_and_nobody_waits_for_it(
     relay = Relay(Watcher())
     source = TabSource("e", sent.append)
     relay.hear_source(source, b'{"type":"provider-available","providerKey":"k"}')
-    link = pagelink.PageLink(relay, relay.tabs["k"], Peer("page"))
+    link = browser_module.PageLink(relay, relay.tabs["k"], Peer("page"))
     big = json.dumps({"type": "slop-relay", "providerKey": "k", "message": "x" * 900}).encode()
     for _ in range(2):
         relay.hear_source(source, big)

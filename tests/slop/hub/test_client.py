@@ -17,8 +17,7 @@ from sightline.errors import (
     Unauthorized,
     Unreachable,
 )
-from sightline.slop.hub.backoff import Backoff
-from sightline.slop.hub.client import Client, Lost, Silent
+from sightline.slop.hub.client import Backoff, Client, Lost, Silent
 from sightline.slop.hub.watch import Watch
 from sightline.slop.protocol.consumer import Connected, ConsumerEvent, EventArrived
 from sightline.slop.transports.link import Link, LinkClosed, Outgoing, Peer

@@ -17,7 +17,7 @@ from sightline.slop.app.app import App
 from sightline.slop.app.local import local_dial
 from sightline.slop.discovery.descriptor import Descriptor, Stdio, Unix
 from sightline.slop.discovery.directory import Discovery, announced
-from sightline.slop.hub.backoff import Backoff
+from sightline.slop.hub.client import Backoff
 from sightline.slop.hub.hub import Hub, WantedApp
 from sightline.slop.protocol.world import World
 from sightline.slop.transports.link import Link

@@ -17,8 +17,7 @@ from sightline.slop.app.local import local_dial
 from sightline.slop.discovery.descriptor import Descriptor, Unix
 from sightline.slop.discovery.directory import Discovery, FoundApps
 from sightline.slop.hub.address import dial_address
-from sightline.slop.hub.backoff import Backoff
-from sightline.slop.hub.client import Client, Lost
+from sightline.slop.hub.client import Backoff, Client, Lost
 from sightline.slop.hub.hub import Hub
 from sightline.slop.hub.origin import Origin
 from sightline.slop.protocol.consumer import Garbled

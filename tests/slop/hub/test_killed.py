@@ -14,8 +14,7 @@ import pytest
 
 from sightline.errors import SightlineError, Unreachable
 from sightline.slop.hub.address import dial_address
-from sightline.slop.hub.backoff import Backoff
-from sightline.slop.hub.client import Client, Lost, Silent
+from sightline.slop.hub.client import Backoff, Client, Lost, Silent
 from sightline.slop.hub.hub import Hub
 from sightline.slop.hub.watch import Watch
 from sightline.slop.protocol.consumer import Connected, ConsumerEvent, MirrorChanged

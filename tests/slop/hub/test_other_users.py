@@ -17,6 +17,7 @@ from sightline.slop.app.app import App
 from sightline.slop.discovery import directory as module
 from sightline.slop.discovery.descriptor import Descriptor, Unix
 from sightline.slop.discovery.directory import Directory, Discovery, announced
+from sightline.slop.transports.owned import write_private
 from sightline.slop.transports.unix import serve_unix
 from support.live import LiveApp
 from support.stranger import AS_ROOT, NOBODY, SOMEBODY, as_user, command_as, machine
@@ -217,14 +218,14 @@ def test_a_directory_swapped_after_the_check_changes_nothing(
 ) -> None:
     place, bait, moved = tmp_path / "providers", tmp_path / "bait", tmp_path / "moved"
     bait.mkdir()
-    write = module._write_own
+    write = write_private
 
     def swap(directory: int, name: str, data: bytes) -> None:
         place.rename(moved)
         place.symlink_to(bait)
         write(directory, name, data)
 
-    monkeypatch.setattr(module, "_write_own", swap)
+    monkeypatch.setattr(module, "write_private", swap)
     Directory(place).register(MAIL)
     assert list(bait.iterdir()) == []
     assert [path.name for path in moved.iterdir()] == ["mail.json"]

@@ -17,8 +17,7 @@ import pytest
 
 from sightline.context.projection.tail import render_state
 from sightline.slop.hub.address import dial_address
-from sightline.slop.hub.backoff import Backoff
-from sightline.slop.hub.client import Client, Lost, Silent
+from sightline.slop.hub.client import Backoff, Client, Lost, Silent
 from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.consumer import ConsumerEvent, QueryAnswered
 from sightline.slop.protocol.world import AppState

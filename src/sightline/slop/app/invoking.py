@@ -37,6 +37,7 @@ from sightline.slop.protocol.connection import Connection, InvokeRequested
 from sightline.slop.protocol.messages import ErrorInfo
 from sightline.slop.protocol.path import format_path, parse_path
 from sightline.slop.protocol.tree import Node
+from sightline.slop.transports.background import Background
 
 _log: Final = telemetry.logger(__name__)
 _CODES: Final = frozenset({"not_found", "invalid_params", "unauthorized", "conflict", "internal"})
@@ -75,7 +76,7 @@ class Invoker:
         self._timeout_s = timeout_s
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
-        self._work: set[asyncio.Task[Any]] = set()
+        self._work = Background()
 
     async def invoke(self, connection: Connection, request: InvokeRequested) -> None:
         """Do what is asked, or say why not; in both cases answer, after what changed."""
@@ -102,9 +103,7 @@ class Invoker:
 
     async def close(self) -> None:
         """Cancel what still runs."""
-        for work in list(self._work):
-            work.cancel()
-        await asyncio.gather(*self._work, return_exceptions=True)
+        await self._work.stop()
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -124,11 +123,9 @@ class Invoker:
                 raise ActionError("unauthorized", f"not allowed to {request.action} here")
         accepted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         running.set(Running(call, accepted))
-        work = asyncio.create_task(
+        work = self._work.start(
             self._run(action, call, arguments, in_tree=request.node is not None)
         )
-        self._work.add(work)
-        work.add_done_callback(self._work.discard)
         done, _ = await asyncio.wait(
             {work, accepted}, timeout=self._timeout_s, return_when=asyncio.FIRST_COMPLETED
         )

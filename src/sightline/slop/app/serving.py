@@ -26,6 +26,7 @@ from sightline.slop.protocol.outbox import MessageParts
 from sightline.slop.protocol.patience import Patience
 from sightline.slop.protocol.provider import Provider
 from sightline.slop.protocol.tree import Node
+from sightline.slop.transports.background import Background, end_tasks
 from sightline.slop.transports.link import (
     PIECE_BYTES,
     WRITE_BYTES,
@@ -189,7 +190,7 @@ class Serving:
         line = self._lines[connection] = _Line(connection, link, self._patience, self._clock)
         self.wake()
         self._schedule_sweep()
-        answers: set[asyncio.Task[None]] = set()
+        answers = Background()
         reason = ""
         try:
             async with line.end:
@@ -208,28 +209,23 @@ class Serving:
             if reason:
                 _log.warning("%s: %s", link.peer.address or link.peer.transport, reason)
             connection.close()
-            tasks = [*answers, *([] if line.writer is None else [line.writer])]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end_tasks(*answers.tasks, *filter(None, [line.writer]))
             await link.close(reason)
 
-    async def _read(self, line: _Line, answers: set[asyncio.Task[None]]) -> None:
+    async def _read(self, line: _Line, answers: Background) -> None:
         """Take in what comes until the link ends; answers are tasks of their own."""
         connection = line.connection
         while (message := await line.link.receive()) is not None:
             faults = connection.faults
             for request in await line.pace.run(connection.receive_steps(message)):
-                answer = asyncio.create_task(self._answer(line, request))
-                answers.add(answer)
-                answer.add_done_callback(answers.discard)
+                answers.start(self._answer(line, request))
             line.send()
             self.wake()
             if connection.faults > faults:
                 line.pace.fault()
             await line.pace.turn()
-            while len(answers) > self._provider.limits.invocations:
-                await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
+            while len(answers.tasks) > self._provider.limits.invocations:
+                await asyncio.wait(answers.tasks, return_when=asyncio.FIRST_COMPLETED)
             await line.room()
 
     @property

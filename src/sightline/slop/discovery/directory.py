@@ -18,7 +18,6 @@ import contextlib
 import importlib
 import logging
 import os
-import secrets
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -36,9 +35,10 @@ from msgspec.structs import replace
 
 from sightline.errors import InvalidInput, SightlineError
 from sightline.slop.discovery.descriptor import DESCRIPTOR_BYTES, Descriptor, Nats
+from sightline.slop.transports.background import end_tasks
 from sightline.slop.transports.link import why
 from sightline.slop.transports.nats_url import NatsUrl, nats_module
-from sightline.slop.transports.owned import open_owned, open_regular
+from sightline.slop.transports.owned import open_owned, open_regular, write_private
 
 if TYPE_CHECKING:
     from sightline.slop.discovery.broker import FoundOnBroker
@@ -126,9 +126,7 @@ class Discovery:
                         last = found
                         yield found
         finally:
-            for task in listening:
-                task.cancel()
-            await asyncio.gather(*listening, return_exceptions=True)
+            await end_tasks(*listening)
 
     async def _listen(self, address: str) -> None:
         """Keep the list of the apps on a broker up to date; the next tick shows it."""
@@ -203,16 +201,10 @@ class Directory:
 
         What was there under its name is replaced, if it is the user's.
         """
-        target, draft = f"{descriptor.id}.json", f".{descriptor.id}.{secrets.token_hex(8)}"
+        target = f"{descriptor.id}.json"
         try:
             with open_owned(self.path, create=True) as handle:
-                try:
-                    _write_own(handle, draft, descriptor.write())
-                    os.replace(draft, target, src_dir_fd=handle, dst_dir_fd=handle)
-                except OSError:
-                    with contextlib.suppress(FileNotFoundError):
-                        os.unlink(draft, dir_fd=handle)
-                    raise
+                write_private(handle, target, descriptor.write())
         except OSError as error:
             raise InvalidInput(f"{self.path}: {why(error)}") from error
         except InvalidInput as error:
@@ -304,22 +296,13 @@ def _read_own(directory: int, name: str) -> bytes:
         return file.read(DESCRIPTOR_BYTES + 1)
 
 
-def _write_own(directory: int, name: str, data: bytes) -> None:
-    """Write a new file that only the user can read."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(name, flags, 0o600, dir_fd=directory), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
+        pass
     return True
 
 

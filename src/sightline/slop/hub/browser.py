@@ -22,19 +22,17 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from http import HTTPStatus
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
 
 from sightline.errors import InvalidInput, LetGo, SightlineError, Unauthorized, Unreachable
 from sightline.slop.discovery.wellknown import own_websocket
-from sightline.slop.hub.backoff import Backoff
-from sightline.slop.hub.client import Dial
+from sightline.slop.hub.client import Backoff
 from sightline.slop.hub.gate import APP_PATH, BRIDGE_PATH, BridgeGate, is_extension
-from sightline.slop.hub.pagelink import ABSENCES, PageLink
 from sightline.slop.hub.pairing import PairingFile
-from sightline.slop.hub.questions import AskUser, UserQuestion
+from sightline.slop.hub.questions import UserQuestion
 from sightline.slop.hub.relay import (
     MESSAGE_BYTES,
     Absence,
@@ -42,16 +40,19 @@ from sightline.slop.hub.relay import (
     Relay,
     Tab,
     TabSource,
+    message_type,
 )
-from sightline.slop.hub.signal import Signal
+from sightline.slop.hub.watch import Signal
 from sightline.slop.protocol.ids import suggested_app_id
 from sightline.slop.protocol.patience import Patience
+from sightline.slop.transports.background import Background
 from sightline.slop.transports.door import Refusal, Visitor, is_loopback
 from sightline.slop.transports.link import CONSUMER_BYTES, Link, LinkClosed, Outgoing, Peer
 from sightline.slop.transports.pace import Pace
 from sightline.slop.transports.sockets import connection_owner, listener_owner
 
 if TYPE_CHECKING:  # loaded where a bridge is opened: a start without one need not wait for it
+    from sightline.slop.hub.hub import Hub
     from sightline.slop.transports.websocket import WebSocketLink
 
 
@@ -66,27 +67,22 @@ _UNSENT_BYTES: Final = 2 * MESSAGE_BYTES
 _HOST: Final = "127.0.0.1"
 _UNWANTED: Final = "it was disconnected here"
 _AWAY: Final = "its page is closed, or has lost its connection"
+ABSENCES: Final[dict[Absence, str]] = {
+    "closed": "its tab is closed",
+    "asleep": "its tab is asleep",
+    "lost": "the browser's extension is not connected",
+}
+# A page may not listen yet when its tab is opened: deployed consumers call it as often.
+_CALLS: Final = 4
+_CALL_S: Final = 0.3
+_CONNECT: Final = b'{"type":"connect"}'
+_UNREAD_BYTES: Final = 2 * MESSAGE_BYTES
 # RFC 6761, RFC 6762 and RFC 9476: names that lead nowhere outside.
 _INNER: Final = (".localhost", ".local", ".internal", ".home.arpa")
 _ANY: Final[dict[str, Any]] = {"type": "object", "properties": {}}
 
 Role: TypeAlias = Literal["server", "client"]
 _log: Final = logging.getLogger(__name__)
-
-
-class PageSeats(Protocol):
-    """What a hub does for the bridge."""
-
-    ask: AskUser | None
-
-    def seat_page(self, app_id: str, dial: Dial) -> None:
-        """Want an app; raises InvalidInput where the id is taken."""
-
-    def retry(self, app_id: str) -> bool:
-        """Try an app again now; False where it is not wanted any more."""
-
-    def drop(self, app_id: str) -> None:
-        """Want an app no longer; its id is free at once."""
 
 
 class _Provider(msgspec.Struct, frozen=True):
@@ -144,8 +140,8 @@ class BrowserBridge:
         self._changed = Signal()
         self._asked_about: set[str] = set()
         self._one_question = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._seats: PageSeats | None = None
+        self._asking = Background()
+        self._hub: Hub | None = None
 
     @property
     def token(self) -> str:
@@ -164,9 +160,9 @@ class BrowserBridge:
             raise Unreachable(self.problem)
         return self.role
 
-    async def run(self, seats: PageSeats) -> None:
+    async def run(self, hub: Hub) -> None:
         """Be the bridge, or the consumer of another one, until cancelled."""
-        self._seats = seats
+        self._hub = hub
         try:
             pairing = await asyncio.to_thread(self._file.read)
         except InvalidInput as error:
@@ -188,9 +184,7 @@ class BrowserBridge:
                         attempt += 1
                 await asyncio.sleep(self._backoff.delay_s(attempt, random.random()))  # noqa: S311 - no secret
         finally:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._asking.stop()
 
     def _note(self, role: Role | Literal[""], problem: str = "") -> None:
         if problem and problem != self.problem:
@@ -230,7 +224,7 @@ class BrowserBridge:
 
     def _ask_about(self, origin: str) -> None:
         """Ask the user about an extension, once; it comes back by itself."""
-        ask = None if self._seats is None else self._seats.ask
+        ask = None if self._hub is None else self._hub.ask
         if origin in self._asked_about or len(self._asked_about) >= _QUESTIONS:
             return
         if ask is None:
@@ -251,7 +245,7 @@ class BrowserBridge:
             if answer.action == "accept":
                 await self._agree(origin)
 
-        self._start(answered())
+        self._asking.start(answered())
 
     async def _agree(self, origin: str) -> None:
         if origin not in self._gate.agreed:
@@ -302,13 +296,13 @@ class BrowserBridge:
         raise AssertionError  # `count` does not end
 
     def _new(self, identity: tuple[str, ...], own_id: str) -> _PageApp:
-        if self._seats is None or len(self._apps) >= APPS:
+        if self._hub is None or len(self._apps) >= APPS:
             raise InvalidInput("there are too many apps")
         wanted = suggested_app_id(f"web-{own_id}")
         for number in range(1, APPS + 1):
             app = _PageApp(wanted if number == 1 else f"{wanted}-{number}")
             with contextlib.suppress(InvalidInput):
-                self._seats.seat_page(app.app_id, app.dial)
+                self._hub.seat_page(app.app_id, app.dial)
                 self._apps[identity] = app
                 return app
         raise InvalidInput(f"there are too many apps {wanted!r}")
@@ -316,7 +310,7 @@ class BrowserBridge:
     def _show(self, app: _PageApp, way: Callable[[], Awaitable[Link]]) -> None:
         """Let an app be reached. Raises InvalidInput if the user has disconnected it."""
         app.way = way
-        if self._seats is None or not self._seats.retry(app.app_id):
+        if self._hub is None or not self._hub.retry(app.app_id):
             self._hide(app, _UNWANTED, leaves=False)
             raise InvalidInput(_UNWANTED)
         app.is_away = False
@@ -336,8 +330,8 @@ class BrowserBridge:
         if app.leaves is not None:
             app.leaves.cancel()
         self._apps = {seat: one for seat, one in self._apps.items() if one is not app}
-        if self._seats is not None:
-            self._seats.drop(app.app_id)
+        if self._hub is not None:
+            self._hub.drop(app.app_id)
 
     # Extensions and consumers.
 
@@ -416,11 +410,6 @@ class BrowserBridge:
         link.peer = peer
         return link
 
-    def _start(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
 
 def _checked(url: str, page: str | None) -> str:
     """Return a WebSocket that a page names. Raises InvalidInput for one that is not its own.
@@ -446,6 +435,73 @@ def _is_public(host: str) -> bool:
         return ipaddress.ip_address(host).is_global
     except ValueError:
         return "." in host and not host.endswith(_INNER)
+
+
+class PageLink:
+    """A link over a relay. When it is over `receive` raises Unreachable, which says why."""
+
+    def __init__(self, relay: Relay, tab: Tab, peer: Peer) -> None:
+        self.peer = peer
+        self._inbox: deque[bytes] = deque()
+        self._unread_bytes = 0
+        self._arrived = asyncio.Event()
+        self._over = ""
+        self._call: asyncio.TimerHandle | None = None
+        try:
+            name = f"sightline (pid {os.getpid()})"
+            self._opening = relay.open(tab.key, name, self._take, self._end)
+        except InvalidInput as error:
+            raise Unreachable(str(error)) from None
+        self._call_page(_CALLS)
+
+    async def receive(self) -> bytes | None:
+        """Return the next message. Raises Unreachable at the end."""
+        while not self._inbox:
+            if self._over:
+                raise Unreachable(self._over)
+            self._arrived.clear()
+            await self._arrived.wait()
+        message = self._inbox.popleft()
+        self._unread_bytes -= len(message)
+        return message
+
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        """Send messages. Raises LinkClosed."""
+        if self._over:
+            raise LinkClosed(self._over)
+        for message in messages:
+            self._opening.send(message if isinstance(message, bytes) else b"".join(message))
+
+    async def close(self, reason: str = "") -> None:
+        """End the link; the page is not told the reason."""
+        self._finish(reason or "the connection is closed")
+        self._opening.close()
+
+    def _take(self, message: bytes) -> None:
+        if self._call is not None and message_type(message) == "hello":
+            self._call.cancel()
+            self._call = None
+        self._inbox.append(message)
+        self._unread_bytes += len(message)
+        if self._unread_bytes > _UNREAD_BYTES:
+            self._inbox.clear()
+            self._finish("it sends faster than it can be read")
+            self._opening.close()
+        self._arrived.set()
+
+    def _end(self, absence: Absence) -> None:
+        self._finish(ABSENCES[absence])
+
+    def _finish(self, reason: str) -> None:
+        if self._call is not None:
+            self._call.cancel()
+        self._over = self._over or reason
+        self._arrived.set()
+
+    def _call_page(self, left: int) -> None:
+        self._opening.send(_CONNECT)
+        loop = asyncio.get_running_loop()
+        self._call = loop.call_later(_CALL_S, self._call_page, left - 1) if left > 1 else None
 
 
 class _HeardLink:

@@ -44,9 +44,7 @@ from sightline.errors import (
     Unauthorized,
     Unreachable,
 )
-from sightline.slop.hub.backoff import Backoff
-from sightline.slop.hub.signal import Signal
-from sightline.slop.hub.watch import Watch
+from sightline.slop.hub.watch import Signal, Watch
 from sightline.slop.protocol.consumer import (
     Connected,
     Consumer,
@@ -64,6 +62,7 @@ from sightline.slop.protocol.ids import app_id_problem, app_name_problem
 from sightline.slop.protocol.messages import Filter, ProviderInfo
 from sightline.slop.protocol.patience import Patience
 from sightline.slop.protocol.tree import Node
+from sightline.slop.transports.background import end_tasks
 from sightline.slop.transports.link import Link, LinkClosed, Peer
 from sightline.slop.transports.pace import Pace
 
@@ -79,6 +78,23 @@ _PASSING: Final = frozenset({"not_found", "internal"})
 _REASON_CHARS: Final = 300
 
 _log: Final = telemetry.logger(__name__)
+
+
+class Backoff(msgspec.Struct, frozen=True):
+    """How long to rest before trying again: longer each time, and never all at once.
+
+    The n-th delay lies between half and all of first · factorⁿ.
+    """
+
+    first_s: float = 0.1
+    factor: float = 2.0
+    max_s: float = 10.0
+
+    def delay_s(self, attempt: int, share: float) -> float:
+        """Return the delay after `attempt` failures before this one; `share` is chance, 0..1."""
+        # Bounded before it is raised to a power, so that a long night does not overflow.
+        whole = min(self.max_s, self.first_s * self.factor ** min(attempt, 64))
+        return whole / 2 + whole / 2 * share
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -125,6 +141,10 @@ class Client:
     ) -> None:
         self.state: State = "closed"
         self.error: SightlineError | None = None
+        # Who answered last, by an id and a name that can be shown.
+        self.provider: ProviderInfo | None = None
+        # Whether the provider is connected and has given no sign of life for too long.
+        self.is_silent = False
         self._dial = dial
         self._reconnect = reconnect
         self._backoff = backoff or Backoff()
@@ -136,7 +156,6 @@ class Client:
         self._life: str | None = None
         self._heard = 0
         self._heard_at = 0.0
-        self._is_silent = False
         self._sleep = sleep
         self._chance = chance
         self._consumer = Consumer(first_id=first_id)
@@ -148,24 +167,13 @@ class Client:
         self._changed = Signal()
         self._link: Link | None = None
         self._most_rest_s = math.inf
-        self._provider: ProviderInfo | None = None
         self._turned_away: SightlineError | None = None
         self._task: asyncio.Task[None] | None = None
-
-    @property
-    def provider(self) -> ProviderInfo | None:
-        """Who answered last, by an id and a name that can be shown; None if nobody has."""
-        return self._provider
 
     @property
     def peer(self) -> Peer | None:
         """Who is at the other end of the connection, as its transport knows; None without one."""
         return None if self._link is None else self._link.peer
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether the provider is connected and has given no sign of life for too long."""
-        return self._is_silent
 
     @property
     def quiet_s(self) -> float:
@@ -196,8 +204,7 @@ class Client:
         """End the connection for good; whatever waits fails now."""
         self._reconnect = False
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end_tasks(self._task)
 
     async def ready(self) -> ProviderInfo:
         """Wait for the attempt under way. Raises why there is no connection, if there is none."""
@@ -232,7 +239,7 @@ class Client:
             self._consumer.mirrors[subscription],
             lambda: self._unsubscribe(subscription),
         )
-        watch.is_connected = self.state == "connected" and not self._is_silent
+        watch.is_connected = self.state == "connected" and not self.is_silent
         self._watches[subscription] = watch
         self._has_output.set()
         return watch
@@ -368,9 +375,7 @@ class Client:
                 await pace.turn()
             return self._turned_away or Unreachable("the connection is gone")
         finally:
-            for helper in helpers:
-                helper.cancel()
-            await asyncio.gather(*helpers, return_exceptions=True)
+            await end_tasks(*helpers)
 
     async def _write(self, link: Link) -> None:
         with contextlib.suppress(LinkClosed):
@@ -401,7 +406,7 @@ class Client:
         while True:
             heard = self._heard
             await self._pulse(self._silent_s / 2)
-            if heard != self._heard or self._is_silent:
+            if heard != self._heard or self.is_silent:
                 continue
             if self._life is None:
                 self._life = self._consumer.query("/", depth=0, max_nodes=1)
@@ -413,11 +418,11 @@ class Client:
     def _hear(self) -> None:
         self._heard += 1
         self._heard_at = asyncio.get_running_loop().time()
-        if self._is_silent:
+        if self.is_silent:
             self._set_silent(False)
 
     def _set_silent(self, is_silent: bool) -> None:
-        self._is_silent = is_silent
+        self.is_silent = is_silent
         self._enter(self.state)
         self._tell(Silent(is_silent))
 
@@ -438,13 +443,13 @@ class Client:
     def _enter(self, state: State) -> None:
         self.state = state
         for watch in self._watches.values():
-            watch.is_connected = state == "connected" and not self._is_silent
+            watch.is_connected = state == "connected" and not self.is_silent
         self._changed.fire()
 
     def _lose(self, error: SightlineError, state: State) -> None:
         was_open = self.state in {"connecting", "connected"}
         self.error = error
-        self._is_silent = False
+        self.is_silent = False
         for event in self._consumer.connection_lost(str(error)):
             self._take(event)
         self._enter(state)
@@ -461,14 +466,14 @@ class Client:
         illegal = app_id_problem(provider.id)
         if illegal is not None:
             raise InvalidInput(f"its hello is not believed: {illegal}")
-        if self._provider is not None and self._provider.id != provider.id:
+        if self.provider is not None and self.provider.id != provider.id:
             raise InvalidInput(
-                f"another app answers there: it was {self._provider.id} and is {provider.id} now"
+                f"another app answers there: it was {self.provider.id} and is {provider.id} now"
             )
         unshowable = app_name_problem(provider.name)
         if unshowable is not None:
             provider = msgspec.structs.replace(provider, name=provider.id)
-        self._provider = provider
+        self.provider = provider
         self._take(Connected(provider))
         if unshowable is not None:
             self._take(Garbled(f"its name, for which its id stands: {unshowable}"))
@@ -499,7 +504,8 @@ class Client:
                     watch.refused(refusal)
                 self._settle(event.request or "", refusal)
             case Garbled():
-                _log.warning("skipped from %s: %s", self._name, event.reason)
+                name = "a provider" if self.provider is None else self.provider.id
+                _log.warning("skipped from %s: %s", name, event.reason)
             case EventArrived() | Resumed():
                 pass  # for listeners
         self._tell(event)
@@ -516,10 +522,6 @@ class Client:
             waiting.set_exception(answer)
         else:
             waiting.set_result(answer)
-
-    @property
-    def _name(self) -> str:
-        return "a provider" if self.provider is None else self.provider.id
 
 
 def _turned_away(refusal: Refused) -> SightlineError:

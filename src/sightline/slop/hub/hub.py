@@ -31,18 +31,17 @@ from sightline.errors import InvalidInput, SightlineError, Unauthorized, Unreach
 from sightline.slop.discovery.descriptor import Descriptor, Stdio
 from sightline.slop.discovery.directory import Discovery, FoundApps
 from sightline.slop.hub.address import dial_address, dial_descriptor
-from sightline.slop.hub.backoff import Backoff
-from sightline.slop.hub.client import SILENT_S, Client, Dial, Outcome
+from sightline.slop.hub.client import SILENT_S, Backoff, Client, Dial, Outcome
 from sightline.slop.hub.mcp import McpTarget, dial_mcp, is_mcp
 from sightline.slop.hub.origin import Origin
 from sightline.slop.hub.questions import AskUser, QuestionRelay
-from sightline.slop.hub.signal import Signal
-from sightline.slop.hub.watch import Watch
+from sightline.slop.hub.watch import Signal, Watch
 from sightline.slop.protocol.ids import app_id_problem, reads_as_own
 from sightline.slop.protocol.messages import Filter
 from sightline.slop.protocol.patience import Patience
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, AvailableApp, Status, World
+from sightline.slop.transports.background import Background, end_tasks
 from sightline.slop.transports.nats_url import is_nats
 
 if TYPE_CHECKING:
@@ -71,20 +70,17 @@ class _Seat:
     """One app that the hub keeps a client for, and what it shows."""
 
     def __init__(
-        self, app_id: str, name: str, dial: Dial, descriptor: Descriptor | None, wanted: WantedApp,
-        backoff: Backoff | None, patience: Patience | None, silent_s: float,
-        ask: Callable[[], AskUser | None], *, is_own: bool, first_id: int,
+        self, app_id: str, name: str, client: Client, wanted: WantedApp,
+        ask: Callable[[], AskUser | None], descriptor: Descriptor | None, *, is_own: bool,
     ) -> None:  # fmt: skip
         self.state = AppState(app_id, name, "awaiting")
         self.descriptor = descriptor
         self.is_own = is_own
-        self.client = Client(
-            dial, backoff=backoff, patience=patience, silent_s=silent_s, first_id=first_id
-        )
-        self.watch: Watch = self.client.subscribe(
+        self.client = client
+        self.watch = client.subscribe(
             wanted.path, depth=wanted.depth, max_nodes=wanted.max_nodes, filter=wanted.filter
         )
-        self.questions = QuestionRelay(self.client, ask)
+        self.questions = QuestionRelay(client, ask)
         self.idle: asyncio.TimerHandle | None = None
 
     @property
@@ -107,7 +103,8 @@ class _Seat:
             status, reason, last_seen = "disconnected", str(client.error or ""), was.last_seen
         elif client.is_silent:
             status, last_seen, quiet_s = "disconnected", was.last_seen, client.quiet_s
-            reason = was.reason if was.status == status else _no_sign(quiet_s)
+            no_sign = f"it is connected, and has given no sign of life for {quiet_s:.0f} s"
+            reason = was.reason if was.status == status else no_sign
         elif watch.is_current:
             status = "connected"
         elif client.state == "connecting" and was.status == "disconnected":
@@ -160,16 +157,12 @@ class Hub:
         self._consent = consent
         self._token = token
         self._clock = clock
-        self._backoff = backoff
-        self._patience = patience
-        self._silent_s = silent_s
+        self._client = partial(Client, backoff=backoff, patience=patience, silent_s=silent_s)
         self._seats: dict[str, _Seat] = {}
         self._found: dict[str, Descriptor] = {}
         self._changed = Signal()
-        self._count = 0
-        self._closed = False
         self._running: list[asyncio.Task[None]] = []
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._leaving = Background()
 
     async def __aenter__(self) -> Self:
         if self._discovery is not None:
@@ -180,12 +173,9 @@ class Hub:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
-        await asyncio.gather(*self._leaving, *(self._leave(app_id) for app_id in list(self._seats)))
-        self._closed = True
-        self._changed.fire()
+        await end_tasks(*self._running)
+        await asyncio.gather(*self._leaving.tasks, *map(self.remove, list(self._seats)))
+        self._changed.end()
 
     @classmethod
     @asynccontextmanager
@@ -259,9 +249,7 @@ class Hub:
         """Want an app no longer; its id is free now, its connection ends beside."""
         seat = self._seats.pop(app_id, None)
         if seat is not None:
-            task = asyncio.create_task(self._end(seat))
-            self._leaving.add(task)
-            task.add_done_callback(self._leaving.discard)
+            self._leaving.start(self._end(seat))
 
     def retry(self, app_id: str) -> bool:
         """Try an app again now, for there is news of it; False if it is not wanted."""
@@ -280,16 +268,15 @@ class Hub:
 
     async def remove(self, app_id: str) -> None:
         """Want an app no longer."""
-        await self._leave(app_id)
+        seat = self._seats.pop(app_id, None)
+        if seat is not None:
+            await self._end(seat)
 
     async def changes(self) -> AsyncIterator[World]:
         """Give the world now, and again whenever it changed; a slow reader gets the latest."""
         seen = -1
-        while True:
-            await self._changed.until(partial(self._has_news, seen))
-            if self._count == seen:
-                return
-            seen = self._count
+        while (news := await self._changed.news_after(seen)) is not None:
+            seen = news
             yield self.world
 
     async def client(self, app_id: str) -> Client:
@@ -300,7 +287,8 @@ class Hub:
             if descriptor is None:
                 raise Unreachable(f"there is no app {app_id!r}")
             seat = self._sit_found(descriptor)
-        self._use(app_id, seat)
+        if self._lazy and seat.descriptor is not None:
+            self._set_timer(app_id, seat, running=True)
         await seat.client.ready()
         return seat.client
 
@@ -372,7 +360,7 @@ class Hub:
         try:
             await self._seats[app_id].client.ready()
         except SightlineError as error:
-            await self._leave(app_id)
+            await self.remove(app_id)
             raise Unreachable(f"{address}: {error}") from error
 
     def _is_settled(self) -> bool:
@@ -412,10 +400,10 @@ class Hub:
         self, app_id: str, name: str, dial: Dial, descriptor: Descriptor | None = None, *,
         is_own: bool = False, first_id: int = 1,
     ) -> _Seat:  # fmt: skip
+        client = self._client(dial, first_id=first_id)
         return _Seat(
-            app_id, name, dial, descriptor, self._wanted, self._backoff, self._patience,
-            self._silent_s, lambda: self.ask, is_own=is_own, first_id=first_id,
-        )  # fmt: skip
+            app_id, name, client, self._wanted, lambda: self.ask, descriptor, is_own=is_own
+        )
 
     def _admit(self, seat: _Seat) -> None:
         """Give a seat to an app that was asked for. Raises InvalidInput if its id cannot be."""
@@ -436,22 +424,12 @@ class Hub:
         self._publish()
         return seat
 
-    async def _leave(self, app_id: str) -> None:
-        seat = self._seats.pop(app_id, None)
-        if seat is not None:
-            await self._end(seat)
-
     async def _end(self, seat: _Seat) -> None:
         if seat.idle is not None:
             seat.idle.cancel()
         seat.questions.close()
         await seat.client.close()
         self._publish()
-
-    def _use(self, app_id: str, seat: _Seat) -> None:
-        """Note that somebody wants something of an app that came only for that."""
-        if self._lazy and seat.descriptor is not None:
-            self._set_timer(app_id, seat, running=True)
 
     def _set_timer(self, app_id: str, seat: _Seat, *, running: bool) -> None:
         if seat.idle is not None:
@@ -479,18 +457,10 @@ class Hub:
         )
         if not _is_same(world, self.world):
             self.world = world
-            self._count += 1
             self._changed.fire()
 
     def _may_connect(self, descriptor: Descriptor) -> bool:
         return not isinstance(descriptor.transport, Stdio) or self._consent(descriptor)
-
-    def _has_news(self, seen: int) -> bool:
-        return self._count != seen or self._closed
-
-
-def _no_sign(quiet_s: float) -> str:
-    return f"it is connected, and has given no sign of life for {quiet_s:.0f} s"
 
 
 def _is_same(a: World, b: World) -> bool:

@@ -6,7 +6,6 @@ extension is paired once, and every program of the user's that shows the token i
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 from pathlib import Path
@@ -17,7 +16,7 @@ from msgspec import Meta
 
 from sightline.errors import InvalidInput
 from sightline.slop.transports.link import why
-from sightline.slop.transports.owned import open_owned, open_regular
+from sightline.slop.transports.owned import open_owned, open_regular, write_private
 
 _TOKEN_BYTES: Final = 32
 _FILE_BYTES: Final = 64 * 1024
@@ -46,7 +45,8 @@ class PairingFile:
             with open_owned(self.path.parent, create=True) as directory:
                 found = self._found(directory)
                 while found is None:
-                    self._write(directory, Pairing(secrets.token_urlsafe(_TOKEN_BYTES)), new=True)
+                    made = msgspec.json.encode(Pairing(secrets.token_urlsafe(_TOKEN_BYTES)))
+                    write_private(directory, self.path.name, made, is_first=True)
                     found = self._found(directory)
                 return found
         except OSError as error:
@@ -57,10 +57,10 @@ class PairingFile:
         pairing = self.read()
         if origin in pairing.origins:
             return
-        origins = (*pairing.origins, origin)[-_ORIGINS:]
+        kept = Pairing(pairing.token, (*pairing.origins, origin)[-_ORIGINS:])
         try:
             with open_owned(self.path.parent) as directory:
-                self._write(directory, Pairing(pairing.token, origins), new=False)
+                write_private(directory, self.path.name, msgspec.json.encode(kept))
         except OSError as error:
             raise InvalidInput(f"{self.path}: {why(error)}") from error
 
@@ -76,23 +76,3 @@ class PairingFile:
         except msgspec.DecodeError:
             os.unlink(self.path.name, dir_fd=directory)
             return None
-
-    def _write(self, directory: int, pairing: Pairing, *, new: bool) -> None:
-        draft = f".{self.path.name}.{secrets.token_hex(8)}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            with os.fdopen(os.open(draft, flags, 0o600, dir_fd=directory), "wb") as file:
-                file.write(msgspec.json.encode(pairing))
-            if new:  # whoever was faster is right
-                with contextlib.suppress(FileExistsError):
-                    os.link(
-                        draft, self.path.name, src_dir_fd=directory, dst_dir_fd=directory,
-                        follow_symlinks=False,
-                    )  # fmt: skip
-                os.unlink(draft, dir_fd=directory)
-            else:
-                os.replace(draft, self.path.name, src_dir_fd=directory, dst_dir_fd=directory)
-        except OSError:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(draft, dir_fd=directory)
-            raise

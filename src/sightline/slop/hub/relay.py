@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, count
 from typing import Annotated, Final, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -281,10 +281,8 @@ class Relay:
 
     def _free(self, key: str) -> str:
         """Two browsers number their tabs alike, and neither gets the other's."""
-        names = (f"{key}-{number}" for number in count(2))
-        return (
-            key if key not in self.tabs else next(name for name in names if name not in self.tabs)
-        )
+        names = chain([key], (f"{key}-{number}" for number in count(2)))
+        return next(name for name in names if name not in self.tabs)
 
     def _drop(self, tab: Tab, absence: Absence) -> None:
         del self.tabs[tab.key], tab.source.tabs[tab.source_key]

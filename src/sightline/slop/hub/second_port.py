@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 
 from sightline.errors import LetGo, SightlineError
 from sightline.slop.hub.client import Dial
+from sightline.slop.transports.background import end_tasks
 from sightline.slop.transports.link import Link, LinkClosed, QuickLink
 from sightline.slop.transports.websocket import serve_websocket
 
@@ -35,9 +36,7 @@ async def serve_relay(
         try:
             passing = [asyncio.create_task(_pass(*pair)) for pair in ((link, far), (far, link))]
             await asyncio.wait(passing, return_when=asyncio.FIRST_COMPLETED)
-            for task in passing:
-                task.cancel()
-            await asyncio.gather(*passing, return_exceptions=True)
+            await end_tasks(*passing)
         finally:
             await far.close()
 

@@ -1,15 +1,47 @@
-"""One subscription, seen by who asked for it: a mirror and news of its changes."""
+"""One subscription, seen by who asked for it: a mirror and news of its changes.
+
+A `Signal` is how anybody waits for something to be true, without a queue: late waiters see the
+latest state.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from functools import partial
 
 from sightline.errors import SightlineError, TimedOut, Unreachable
-from sightline.slop.hub.signal import Signal
 from sightline.slop.protocol.consumer import Mirror
 from sightline.slop.protocol.tree import Node
+
+
+class Signal:
+    """Wakes everyone who waits, each time something changed. One event loop only."""
+
+    def __init__(self) -> None:
+        self._next = asyncio.Event()
+        self._news = 0
+        self._is_over = False
+
+    def fire(self, *, is_news: bool = True) -> None:
+        """Let everyone look again; those who wait for news too, if it is any."""
+        self._news += is_news
+        fired, self._next = self._next, asyncio.Event()
+        fired.set()
+
+    def end(self) -> None:
+        """Let everyone look again: there will be no more news."""
+        self._is_over = True
+        self.fire(is_news=False)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until a condition holds; it is looked at now and after every `fire`."""
+        while not holds():
+            await self._next.wait()
+
+    async def news_after(self, seen: int) -> int | None:
+        """Wait for more news than were seen, and return how many there were; None at the end."""
+        await self.until(lambda: self._news != seen or self._is_over)
+        return None if self._news == seen else self._news
 
 
 class Watch:
@@ -23,7 +55,6 @@ class Watch:
         self._end = end
         self._ended: SightlineError | None = None
         self._signal = Signal()
-        self._count = 0
 
     @property
     def tree(self) -> Node | None:
@@ -54,11 +85,8 @@ class Watch:
     async def changes(self) -> AsyncIterator[Node]:
         """Give the view now, and again whenever it changed; a slow reader gets the latest."""
         seen = -1
-        while True:
-            await self._signal.until(partial(self._has_news, seen))
-            if self._count == seen:
-                return
-            seen = self._count
+        while (news := await self._signal.news_after(seen)) is not None:
+            seen = news
             if self.tree is not None:
                 yield self.tree
 
@@ -70,21 +98,17 @@ class Watch:
     def changed(self) -> None:
         """Note that the mirror shows something new."""
         self.refusal = None
-        self._count += 1
         self._signal.fire()
 
     def refused(self, refusal: SightlineError) -> None:
         """Note that the provider does not serve this, for now."""
         self.refusal = refusal
-        self._signal.fire()
+        self._signal.fire(is_news=False)
 
     def ended(self, reason: SightlineError) -> None:
         """Note that there will be no more changes."""
         self._ended = reason
-        self._signal.fire()
-
-    def _has_news(self, seen: int) -> bool:
-        return self._count != seen or self._ended is not None
+        self._signal.end()
 
     @property
     def _problem(self) -> SightlineError | None:

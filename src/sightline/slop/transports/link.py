@@ -14,7 +14,6 @@ limit: whoever reads it refuses it for its length, and the link lives on.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import math
 import os
@@ -25,6 +24,7 @@ from typing import Final, Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 import sightline.telemetry as telemetry
+from sightline.slop.transports.background import Background
 
 # The longest message that each side takes: requests are small, snapshots are not.
 PROVIDER_BYTES: Final = 1024 * 1024
@@ -72,6 +72,11 @@ class Peer(msgspec.Struct, frozen=True):
 
 # A message to send: its bytes, or its pieces.
 Outgoing: TypeAlias = bytes | Iterable[memoryview]
+
+
+def whole(message: Outgoing) -> bytes:
+    """Put the pieces of a message together, for a transport that has none."""
+    return message if isinstance(message, bytes) else b"".join(message)
 
 
 def cut(parts: Iterable[bytes]) -> Iterator[memoryview]:
@@ -123,13 +128,11 @@ class Handlers:
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._running = Background()
 
     def start(self, link: Link) -> None:
         """Serve a link in the background."""
-        task = asyncio.create_task(self.run(link))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._running.start(self.run(link))
 
     async def run(self, link: Link) -> None:
         """Serve a link, and close it whatever happens."""
@@ -143,6 +146,4 @@ class Handlers:
 
     async def stop(self) -> None:
         """End every handler that still runs."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._running.stop()

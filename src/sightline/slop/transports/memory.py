@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from sightline.slop.transports.link import LinkClosed, Outgoing, Peer
+from sightline.slop.transports.link import LinkClosed, Outgoing, Peer, whole
 
 WINDOW_BYTES: Final = 64 * 1024
 
@@ -41,8 +41,7 @@ class MemoryLink:
     async def send(self, messages: Sequence[Outgoing]) -> None:
         """Send messages; return when they are taken. Raises LinkClosed."""
         other = self._other
-        for outgoing in messages:
-            message = outgoing if isinstance(outgoing, bytes) else b"".join(outgoing)
+        for message in map(whole, messages):
             async with other._changed:
                 await other._changed.wait_for(lambda: other._has_room or other._closed)
                 if other._closed:

@@ -25,7 +25,7 @@ import hashlib
 import logging
 import re
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 from zlib import crc32
 
@@ -34,8 +34,14 @@ from nats.aio.client import Client, Srv
 from nats.errors import AuthorizationError, Error
 
 from sightline.errors import InvalidInput, SightlineError, TimedOut, Unauthorized, Unreachable
-from sightline.slop.protocol.messages import ProviderInfo, Subscribe
-from sightline.slop.transports.link import why
+from sightline.slop.protocol.messages import (
+    BadMessage,
+    ProviderInfo,
+    Subscribe,
+    Unsubscribe,
+    parse_consumer_message,
+)
+from sightline.slop.transports.link import PROVIDER_BYTES, why
 from sightline.slop.transports.nats_url import NatsUrl
 
 # How often an app says on each of its subjects that it is there.
@@ -79,6 +85,15 @@ def view_digest(key: str, wanted: Subscribe) -> str:
     """The same for a view: equal for all who ask for the same."""
     same = msgspec.structs.replace(wanted, id="v", resume=None)
     return digest_of(key, msgspec.json.encode(same))
+
+
+def subscribing(message: bytes) -> Subscribe | Unsubscribe | None:
+    """Read a message if it is about a subscription; what cannot be read is for the app to say."""
+    if b"subscribe" in message:
+        with contextlib.suppress(BadMessage):
+            wanted = parse_consumer_message(message, PROVIDER_BYTES)
+            return wanted if isinstance(wanted, Subscribe | Unsubscribe) else None
+    return None
 
 
 class Assembler:
@@ -216,12 +231,6 @@ class Broker:
     async def connect(self) -> None:
         """Connect for the first time. Raises Unreachable, TimedOut or Unauthorized."""
         url = self.url
-        options: dict[str, Any] = {
-            "user": url.user,
-            "password": url.password,
-            "token": url.token,
-            "user_credentials": url.credentials,
-        }
         self._failed = asyncio.get_running_loop().create_future()
         connecting = asyncio.ensure_future(
             self._connection.connect(
@@ -234,7 +243,10 @@ class Broker:
                 max_reconnect_attempts=-1,
                 ping_interval=_NEVER_S,
                 flush_timeout=_PONG_S,
-                **{name: value for name, value in options.items() if value is not None},
+                user=url.user,
+                password=url.password,
+                token=url.token,
+                user_credentials=url.credentials,
             )
         )
         # Told to never give up, the library does not return from a first attempt that fails.
@@ -244,7 +256,7 @@ class Broker:
         if self._failed.done():
             connecting.cancel()
             error = self._failed.result()
-        (raised,) = await asyncio.gather(connecting, return_exceptions=True)
+        [raised] = await asyncio.gather(connecting, return_exceptions=True)
         self._failed = None
         if error is None and isinstance(raised, Exception):
             error = raised
@@ -286,16 +298,15 @@ class Broker:
             with contextlib.suppress(Error, OSError):
                 await subscription.unsubscribe()
 
-    async def say(self, subject: str, message: bytes | Iterable[bytes], reply: str = "") -> bool:
+    async def say(self, subject: str, message: bytes, reply: str = "") -> bool:
         """Publish a message whole, and not while another is; False if there is no broker now.
 
         What an unsteady broker does not take is lost, and whoever should have had it sees a gap.
         """
-        whole = message if isinstance(message, bytes) else b"".join(message)
         async with self._turn:
             connection = self._connection
             most = min(_PIECE_BYTES, connection.max_payload - _PIECE.size)
-            for piece in _pieces(whole, most):
+            for piece in _pieces(message, most):
                 if not connection.is_connected:
                     return False
                 try:

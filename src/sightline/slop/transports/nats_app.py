@@ -23,14 +23,8 @@ from typing import Final
 import msgspec
 
 from sightline.errors import InvalidInput, SightlineError
-from sightline.slop.protocol.messages import (
-    BadMessage,
-    ProviderInfo,
-    Subscribe,
-    Unsubscribe,
-    serialize,
-)
-from sightline.slop.protocol.messages import parse_consumer_message as parse
+from sightline.slop.protocol.messages import ProviderInfo, Subscribe, Unsubscribe, serialize
+from sightline.slop.transports.background import Background
 from sightline.slop.transports.link import (
     PROVIDER_BYTES,
     Handler,
@@ -38,6 +32,7 @@ from sightline.slop.transports.link import (
     LinkClosed,
     Outgoing,
     Peer,
+    whole,
 )
 from sightline.slop.transports.nats import (
     BEAT_S,
@@ -46,6 +41,7 @@ from sightline.slop.transports.nats import (
     Welcome,
     digest_of,
     subject_of,
+    subscribing,
     view_digest,
 )
 from sightline.slop.transports.nats_url import NatsUrl
@@ -75,15 +71,21 @@ _errors: Final = msgspec.json.Decoder(_Error)
 class _BrokerLink:
     """A link whose other end is the broker: what the app says on it is handed to a function."""
 
-    def __init__(self, peer: Peer) -> None:
-        self.peer = peer
-        self.used_at = asyncio.get_running_loop().time()
+    def __init__(self, broker: Broker, subject: str) -> None:
+        self.peer = Peer("nats", broker.url.shown)
+        self.subject = subject
         self.is_closed = False
+        self._broker = broker
         self._inbox: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.keep()
+
+    def keep(self) -> None:
+        """Note that somebody wants the link."""
+        self.used_at = asyncio.get_running_loop().time()
 
     def take(self, message: bytes) -> None:
         """Hand the app a message; one more than may wait is dropped."""
-        self.used_at = asyncio.get_running_loop().time()
+        self.keep()
         if self._inbox.qsize() < _WAITING:
             self._inbox.put_nowait(message)
 
@@ -95,9 +97,8 @@ class _BrokerLink:
         """Publish messages; return when the broker has them, or cannot be given them."""
         if self.is_closed:
             raise LinkClosed("the link is closed")
-        for message in messages:
-            whole = message if isinstance(message, bytes) else b"".join(message)
-            await self._publish(whole)
+        for message in map(whole, messages):
+            await self._publish(message)
 
     def end(self) -> None:
         """End the link."""
@@ -115,25 +116,15 @@ class _BrokerLink:
 class _Asker(_BrokerLink):
     """Where one asker's queries and invokes come in."""
 
-    def __init__(self, peer: Peer, broker: Broker, reply: str) -> None:
-        super().__init__(peer)
-        self._broker = broker
-        self._reply = reply
-
     async def _publish(self, message: bytes) -> None:
         if not _STATELESS.match(message):
             # The changes that a result reports are on their way to the views' links: they first.
             await asyncio.sleep(0)
-            await self._broker.say(self._reply, message)
+            await self._broker.say(self.subject, message)
 
 
 class _Events(_BrokerLink):
     """Where an app's events go out, once for all."""
-
-    def __init__(self, peer: Peer, broker: Broker, subject: str) -> None:
-        super().__init__(peer)
-        self._broker = broker
-        self.subject = subject
 
     async def _publish(self, message: bytes) -> None:
         found = _STATELESS.match(message)
@@ -144,26 +135,19 @@ class _Events(_BrokerLink):
 class _View(_BrokerLink):
     """One view: its changes for everybody, and a beginning for each who joins."""
 
-    def __init__(self, peer: Peer, broker: Broker, subject: str, wanted: Subscribe) -> None:
-        super().__init__(peer)
+    def __init__(self, broker: Broker, subject: str, wanted: Subscribe) -> None:
+        super().__init__(broker, subject)
         self.version = 0
-        self._broker = broker
-        self._subject = subject
-        self._wanted = msgspec.structs.replace(wanted, id="v", resume=None)
         self._has_begun = False
         self._joining: dict[str, str] = {}
         self._waiting: deque[tuple[Subscribe, str]] = deque(maxlen=_WAITING)
         self._number = 0
-        self.take(serialize(self._wanted))
+        self.take(serialize(msgspec.structs.replace(wanted, id="v", resume=None)))
 
     def join(self, wanted: Subscribe, reply: str) -> None:
         """Send a beginning of the view to an inbox."""
         self._waiting.append((wanted, reply))
         self._next()
-
-    def keep(self) -> None:
-        """Note that somebody mirrors the view."""
-        self.used_at = asyncio.get_running_loop().time()
 
     def _next(self) -> None:
         while self._waiting and len(self._joining) < _JOINING:
@@ -176,7 +160,7 @@ class _View(_BrokerLink):
     async def beat(self) -> None:
         """Say which version the view has come to."""
         if self._has_begun:
-            await self._broker.say(self._subject, b'{"type":"beat","version":%d}' % self.version)
+            await self._broker.say(self.subject, b'{"type":"beat","version":%d}' % self.version)
 
     async def _publish(self, message: bytes) -> None:
         head = _HEAD.match(message, 0, 1024)
@@ -189,7 +173,7 @@ class _View(_BrokerLink):
             self.version = version
             # Who is here has asked for a beginning, and gets it.
             if self._has_begun or kind == b"patch":
-                await self._broker.say(self._subject, message)
+                await self._broker.say(self.subject, message)
             self._has_begun = True
         else:
             await self._answer(name, message)
@@ -205,7 +189,7 @@ class _View(_BrokerLink):
         """Pass on why the view cannot be shown: to who asked, or to everybody."""
         error = _errors.decode(message)
         if error.id == "v":
-            await self._broker.say(self._subject, message)
+            await self._broker.say(self.subject, message)
         elif error.id is not None:
             await self._answer(error.id, message)
         else:
@@ -223,14 +207,11 @@ class _Served:
         self._key = secrets.token_hex(16)
         self._hello = msgspec.json.encode(Welcome(info, self._key))
         self._here = msgspec.json.encode({"id": info.id, "name": info.name})
-        self._peer = Peer("nats", broker.url.shown)
         self._views: dict[str, _View] = {}
         self._askers: OrderedDict[str, _Asker] = OrderedDict()
         self._partial: OrderedDict[str, Assembler] = OrderedDict()
-        self._events = _Events(
-            self._peer, broker, subject_of(info.id, "view", digest_of(self._key, b"life"))
-        )
-        self._saying: set[asyncio.Task[bool]] = set()
+        self._events = _Events(broker, subject_of(info.id, "view", digest_of(self._key, b"life")))
+        self._saying = Background()
         self._beating: asyncio.Task[None] | None = None
         self._beat_now = asyncio.Event()
 
@@ -253,10 +234,8 @@ class _Served:
         await self._handlers.stop()
 
     def _say(self, reply: str, message: bytes) -> None:
-        if reply and len(self._saying) < _WAITING:
-            task = asyncio.create_task(self._broker.say(reply, message))
-            self._saying.add(task)
-            task.add_done_callback(self._saying.discard)
+        if reply and len(self._saying.tasks) < _WAITING:
+            self._saying.start(self._broker.say(reply, message))
 
     def _ask(self, _: str, reply: str, payload: bytes | None) -> None:
         if payload is None or not reply:
@@ -271,7 +250,7 @@ class _Served:
             while len(self._partial) > _JOINING:
                 self._partial.popitem(last=False)
             return
-        if (wanted := _subscribe(message)) is not None:
+        if isinstance(wanted := subscribing(message), Subscribe):
             self._mirror(wanted, reply)
         else:
             self._asker(reply).take(message)
@@ -283,7 +262,7 @@ class _Served:
             if len(self._views) >= _VIEWS:
                 return
             subject = subject_of(self._app_id, "view", digest)
-            view = self._views[digest] = _View(self._peer, self._broker, subject, wanted)
+            view = self._views[digest] = _View(self._broker, subject, wanted)
             self._handlers.start(view)
         view.keep()
         if wanted.id != "keep":
@@ -292,7 +271,7 @@ class _Served:
     def _asker(self, reply: str) -> _Asker:
         asker = self._askers.get(reply)
         if asker is None:
-            asker = self._askers[reply] = _Asker(self._peer, self._broker, reply)
+            asker = self._askers[reply] = _Asker(self._broker, reply)
             self._handlers.start(asker)
             if len(self._askers) > _ASKERS:
                 self._askers.popitem(last=False)[1].end()
@@ -320,17 +299,6 @@ class _Served:
         for group in links:
             for name in [name for name, link in group.items() if link.used_at < before]:
                 group.pop(name).end()
-
-
-def _subscribe(message: bytes) -> Subscribe | None:
-    """Read a message if it asks for a view."""
-    if b"subscribe" not in message:
-        return None
-    try:
-        wanted = parse(message, PROVIDER_BYTES)
-    except BadMessage:
-        return None
-    return wanted if isinstance(wanted, Subscribe) else None
 
 
 @contextlib.asynccontextmanager

@@ -18,10 +18,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -30,7 +30,6 @@ from msgspec import Raw
 from sightline.errors import InvalidInput, SightlineError, TimedOut, Unreachable
 from sightline.slop.protocol.consumer import SharedReading
 from sightline.slop.protocol.messages import (
-    BadMessage,
     ErrorInfo,
     ErrorMessage,
     Hello,
@@ -39,14 +38,8 @@ from sightline.slop.protocol.messages import (
     Unsubscribe,
     serialize,
 )
-from sightline.slop.protocol.messages import parse_consumer_message as parse
-from sightline.slop.transports.link import (
-    CONSUMER_BYTES,
-    PROVIDER_BYTES,
-    LinkClosed,
-    Outgoing,
-    Peer,
-)
+from sightline.slop.transports.background import Background
+from sightline.slop.transports.link import CONSUMER_BYTES, LinkClosed, Outgoing, Peer, whole
 from sightline.slop.transports.nats import (
     BEAT_S,
     Assembler,
@@ -54,6 +47,7 @@ from sightline.slop.transports.nats import (
     Welcome,
     digest_of,
     subject_of,
+    subscribing,
     view_digest,
 )
 from sightline.slop.transports.nats_url import NatsUrl
@@ -128,11 +122,10 @@ class NatsLink:
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
         """Send messages; return when they are taken. Raises LinkClosed."""
-        for outgoing in messages:
-            message = outgoing if isinstance(outgoing, bytes) else b"".join(outgoing)
+        for message in map(whole, messages):
             if self._closed:
                 raise LinkClosed("the link is closed")
-            match _subscribing(message):
+            match subscribing(message):
                 case Subscribe() as wanted:
                     await self._subscribe(wanted)
                 case Unsubscribe(name):
@@ -274,7 +267,7 @@ class _Feed:
     def ask_again(self) -> None:
         """Ask for every beginning that has not come."""
         for join in self._joins.values():
-            self._room.do(self._room.ask(join.token, join.question))
+            self._room.saying.start(self._room.ask(join.token, join.question))
 
     def tick(self) -> None:
         """Notice that the app no longer publishes this view, or that nobody here wants it."""
@@ -283,7 +276,7 @@ class _Feed:
         for join in self._joins.values():
             join.ticks += 1
             if join.ticks in _AGAIN_TICKS:
-                self._room.do(self._room.ask(join.token, join.question))
+                self._room.saying.start(self._room.ask(join.token, join.question))
         if self._quiet > _QUIET_TICKS:
             self.lose()
 
@@ -388,7 +381,7 @@ class _Room:
         self._heard_at: list[int] = []
         self._quiet = self._ticks = 0
         self._assembler = Assembler(CONSUMER_BYTES)
-        self._saying: set[asyncio.Task[None]] = set()
+        self.saying = Background()
 
     async def enter(self) -> None:
         """Ask the app who it is. Raises Unreachable or TimedOut."""
@@ -460,10 +453,10 @@ class _Room:
             if feed.unused > _UNUSED_TICKS:
                 del self._feeds[digest]
                 if feed.number is not None:
-                    self.do(self.broker.ignore(feed.number))
+                    self.saying.start(self.broker.ignore(feed.number))
             elif self._ticks % _KEEP_TICKS == 0:
                 kept = msgspec.structs.replace(feed.wanted, id="keep")
-                self.do(self.ask("keep", serialize(kept)))
+                self.saying.start(self.ask("keep", serialize(kept)))
         if self._ticks % _LIFE_TICKS == 0:
             # A sign of life, so that not each of many links asks for one.
             for link in list(self._links.values()):
@@ -496,13 +489,7 @@ class _Room:
                 link.end()
             feeds = [feed.number for feed in self._feeds.values() if feed.number is not None]
             for number in [*self._heard_at, *feeds]:
-                self.do(self.broker.ignore(number))
-
-    def do(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something in the background."""
-        task = asyncio.create_task(work)
-        self._saying.add(task)
-        task.add_done_callback(self._saying.discard)
+                self.saying.start(self.broker.ignore(number))
 
     def _answered(self, subject: str, _: str, payload: bytes | None) -> None:
         token = subject.rpartition(".")[2]
@@ -545,17 +532,6 @@ class _Room:
 
 def _number(token: str) -> int:
     return int(token[1:]) if token[1:].isdecimal() and len(token) < 20 else 0
-
-
-def _subscribing(message: bytes) -> Subscribe | Unsubscribe | None:
-    """Read a message if it is about a subscription; what cannot be read is for the app to say."""
-    if b"subscribe" in message:
-        try:
-            wanted = parse(message, PROVIDER_BYTES)
-        except BadMessage:
-            return None
-        return wanted if isinstance(wanted, Subscribe | Unsubscribe) else None
-    return None
 
 
 class _Shared:

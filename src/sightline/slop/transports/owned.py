@@ -10,7 +10,8 @@ checked is what is used. On the way
 The directory itself must be the user's or root's, and writable by nobody else unless its sticky
 bit keeps them from replacing files.
 
-A file is opened so that nothing laid out as bait can hold us: `open_regular`.
+A file is opened so that nothing laid out as bait can hold us: `open_regular`; and written whole or
+not at all, for the user's eyes only: `write_private`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from io import BufferedReader
@@ -67,6 +69,31 @@ def open_regular(
         raise OSError(errno.ENXIO, "not a regular file", str(path))
     with os.fdopen(handle, "rb") as file:
         yield file, status
+
+
+def write_private(directory: int, name: str, data: bytes, *, is_first: bool = False) -> None:
+    """Write a file into an open directory: whole or not at all, readable by the user alone.
+
+    What was there under its name is replaced; with `is_first` it stays, for whoever was faster is
+    right. Raises OSError.
+    """
+    draft = f".{name}.{secrets.token_hex(8)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(draft, flags, 0o600, dir_fd=directory), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if is_first:
+            with contextlib.suppress(FileExistsError):
+                os.link(
+                    draft, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False
+                )
+        else:
+            os.replace(draft, name, src_dir_fd=directory, dst_dir_fd=directory)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(draft, dir_fd=directory)
 
 
 def directory_problem(found: os.stat_result) -> str | None:
