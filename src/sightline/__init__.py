@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from sightline.context.slots.slots import Slots
     from sightline.errors import ActionError, InvalidTree, SightlineError, Violation
     from sightline.slop.app.app import App
-    from sightline.slop.app.call import Call
     from sightline.slop.app.descriptor import NodeDescriptor
+    from sightline.slop.app.parameters import Call
     from sightline.slop.hub.client import Client
     from sightline.slop.protocol.codec import decode as decode_tree
     from sightline.slop.protocol.codec import encode as encode_tree
@@ -80,7 +80,7 @@ _public, __dir__ = lazily(
     {
         "sightline.errors": "ActionError InvalidTree SightlineError Violation",
         "sightline.slop.app.app": "App",
-        "sightline.slop.app.call": "Call",
+        "sightline.slop.app.parameters": "Call",
         "sightline.slop.app.descriptor": "NodeDescriptor",
         "sightline.context.slots.budget": "Budget",
         "sightline.slop.hub.client": "Client",

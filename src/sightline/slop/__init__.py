@@ -8,8 +8,8 @@ from sightline._lazy import lazily
 
 if TYPE_CHECKING:
     from sightline.slop.app.app import App
-    from sightline.slop.app.call import Call
     from sightline.slop.app.descriptor import NodeDescriptor
+    from sightline.slop.app.parameters import Call
     from sightline.slop.hub.browser import BrowserBridge
     from sightline.slop.hub.client import Client
     from sightline.slop.hub.hub import Hub, WantedApp
@@ -64,7 +64,7 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "sightline.slop.app.app": "App",
-        "sightline.slop.app.call": "Call",
+        "sightline.slop.app.parameters": "Call",
         "sightline.slop.app.descriptor": "NodeDescriptor",
         "sightline.slop.hub.browser": "BrowserBridge",
         "sightline.slop.hub.client": "Client",

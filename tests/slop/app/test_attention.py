@@ -11,7 +11,7 @@ import pytest
 from sightline.errors import ActionError, InvalidDescriptor
 from sightline.slop.app.app import App
 from sightline.slop.app.attention import mark_changes
-from sightline.slop.app.call import Call
+from sightline.slop.app.parameters import Call
 from sightline.slop.protocol.codec import encode
 from sightline.slop.protocol.text import format_tree
 from sightline.slop.protocol.tree import Node

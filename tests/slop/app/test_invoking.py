@@ -13,7 +13,7 @@ import pytest
 
 from sightline.errors import ActionError, InvalidInput
 from sightline.slop.app.app import App
-from sightline.slop.app.call import Call
+from sightline.slop.app.parameters import Call
 from sightline.slop.protocol.consumer import InvokeAnswered, MirrorChanged
 from sightline.slop.protocol.limits import ProviderLimits
 from sightline.slop.protocol.tree import Node

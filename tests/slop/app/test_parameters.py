@@ -12,8 +12,7 @@ import pydantic
 import pytest
 
 from sightline.errors import ActionError, InvalidInput
-from sightline.slop.app.call import Call
-from sightline.slop.app.parameters import Parameters, schema_of_type
+from sightline.slop.app.parameters import Call, Parameters, schema_of_type
 from sightline.slop.app.validate import Validator
 from sightline.slop.protocol.tree import Node
 

@@ -243,11 +243,10 @@ def test_a_file_with_a_second_name_does_not_count(tmp_path: Path) -> None:
 def test_what_cannot_be_written_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(directory: int, name: str, _: bytes) -> None:
-        os.close(os.open(name, os.O_CREAT | os.O_WRONLY, dir_fd=directory))
+    def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module, "_write_own", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(InvalidInput, match="No space left"):
         Directory(tmp_path).register(MAIL)
     assert list(tmp_path.iterdir()) == []

@@ -61,8 +61,8 @@ from sightline.agent.workspace.sandbox import Sandbox, refusals, why_no_sandbox
 from sightline.agent.workspace.text import content, read_lines, search
 from sightline.errors import ActionError, InvalidInput
 from sightline.slop.app.app import App
-from sightline.slop.app.call import Call
 from sightline.slop.app.local import local_dial
+from sightline.slop.app.parameters import Call
 from sightline.slop.protocol.path import parse_path
 from sightline.slop.transports.link import Link
 

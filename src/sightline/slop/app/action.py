@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -56,8 +56,6 @@ class Action(msgspec.Struct, frozen=True):
         handler: Handler,
         where: str,
         pattern: Pattern | None = None,
-        *,
-        placeholders: Collection[str] = (),
         **options: Any,
     ) -> Action:
         """Make an action from its handler. Raises InvalidDescriptor, naming path and key."""
@@ -68,7 +66,7 @@ class Action(msgspec.Struct, frozen=True):
         if given is not None and not isinstance(given, Mapping):
             raise InvalidDescriptor(where, f"{key}.params", "must be a JSON Schema, an object")
         try:
-            parameters = _parameters(handler, given, tuple(placeholders))
+            parameters = _parameters(handler, given, () if pattern is None else pattern.names)
             if returns is not None:
                 returns = (
                     full_schema(returns)

@@ -40,12 +40,12 @@ from sightline.slop.app.announce import Addresses, Air, on_air, told_to_end
 from sightline.slop.app.asgi import AsgiApp
 from sightline.slop.app.attention import Views
 from sightline.slop.app.invoking import Invoker, running
+from sightline.slop.app.parameters import as_json
 from sightline.slop.app.registry import Registry, Where
 from sightline.slop.app.resolving import Resolvers
 from sightline.slop.app.scope import Scope
 from sightline.slop.app.serving import COALESCE_S, Answer, Serving
 from sightline.slop.app.tasks import Clock, Task, Tasks, system_clock
-from sightline.slop.app.values import as_json
 from sightline.slop.protocol.bounds import Bound
 from sightline.slop.protocol.connection import Connection, QueryRequested, event_body
 from sightline.slop.protocol.ids import app_id_problem, id_problem, suggested_app_id
@@ -154,9 +154,10 @@ class App(Scope):
         self.notify()
 
     def forget_view(self, ids: tuple[str, ...]) -> None:
-        """Take what stands at a path for no view, if it was one: what is below it is shown."""
+        """Take what now stands at a path for no view, if it was one: what is below it is shown."""
         if self.views.remove("/".join(ids)):
             self.registry.refresh()
+        self.notify()
 
     def task(self, action: str | None = None, params: Mapping[str, Any] | None = None) -> Task:
         """Work that is shown while it runs: `async with app.task() as task`.

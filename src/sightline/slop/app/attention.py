@@ -16,7 +16,6 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import UnsetType
 
 from sightline.errors import InvalidDescriptor
 from sightline.slop.protocol.jsontext import members, text_of
@@ -29,12 +28,8 @@ class Closed(msgspec.Struct, frozen=True):
     descriptor: dict[str, Any]
 
 
-def mark_changes(before: Node, after: Node) -> Node:
+def mark_changes(before: Node | None, after: Node) -> Node:
     """Return `after` with `meta.changed` on what is different from `before`."""
-    return _marked(before, after)
-
-
-def _marked(before: Node | None, after: Node) -> Node:
     if before is after:
         return after
     result = after
@@ -45,7 +40,7 @@ def _marked(before: Node | None, after: Node) -> Node:
         result = after.with_text("meta", text_of(meta))
     if before is None or not after.child_list:
         return result  # of what is new as a whole, its top says so
-    marked = [_marked(before.child(child.id), child) for child in after.child_list]
+    marked = [mark_changes(before.child(child.id), child) for child in after.child_list]
     if all(one is other for one, other in zip(marked, after.child_list, strict=True)):
         return result
     return result.with_child_list(tuple(marked))
@@ -123,7 +118,7 @@ class Views:
         has_focus = self.focused(session) == path
         if isinstance(given, Node):
             focus = {"focus": text_of(True)} if has_focus else {}
-            return given.with_text("meta", text_of({**_meta_of(given), **focus}))
+            return given.with_text("meta", text_of({**members(given.meta_json), **focus}))
         if not isinstance(given, Mapping):
             return given
         shown = {"type": "view", **given}
@@ -132,7 +127,3 @@ class Views:
         if text is not None:
             shown.setdefault("summary", text)
         return shown
-
-
-def _meta_of(node: Node) -> dict[str, Any]:
-    return {} if isinstance(node.meta_json, UnsetType) else dict(members(node.meta_json))

@@ -73,7 +73,7 @@ class Composition:
 
     def put(self, ids: Ids, node: Node | None, rank: int = 0, *, is_closed: bool = False) -> bool:
         """Put a node at a path, or take it away; False if there was none to take away."""
-        if node is None and not self._is_placed(ids):
+        if node is None and self.node_at(ids) is None:
             return False
         self._likeness = None
         entry = self._root
@@ -108,9 +108,6 @@ class Composition:
                 return None
             entry = below
         return entry.node
-
-    def _is_placed(self, ids: Ids) -> bool:
-        return self.node_at(ids) is not None
 
     def _prune(self, ids: Ids) -> None:
         """Forget the entries of a path that hold nothing any more."""

@@ -64,20 +64,12 @@ class NodeDescriptor(TypedDict, total=False):
     content_ref: Mapping[str, Any]
 
 
-_KEYS: Final = {
-    "id": "id",
-    "type": "type",
-    "props": "properties",
-    "properties": "properties",
-    "summary": "summary",
-    "items": "items",
-    "children": "children",
-    "window": "window",
-    "meta": "meta",
-    "actions": "actions",
-    "content_ref": "content_ref",
-    "contentRef": "content_ref",
-}
+_NAMES: Final = (
+    "id", "type", "properties", "summary", "items", "children", "window", "meta", "actions",
+    "content_ref",
+)  # fmt: skip
+_OTHER_NAMES: Final = {"props": "properties", "contentRef": "content_ref"}
+_KEYS: Final = {name: name for name in _NAMES} | _OTHER_NAMES
 _META_KEYS: Final = {"totalChildren": "total_children", "availableActions": "available_actions"}
 _META_SOURCES: Final = frozenset({"meta", "summary", "window"})
 _LEVELS: Final = 64
@@ -106,17 +98,6 @@ class Described(msgspec.Struct, frozen=True):
         return node
 
 
-class _NotPlain(Exception):
-    """A descriptor holds more than data."""
-
-
-def _refuse(_: object) -> object:
-    raise _NotPlain
-
-
-_plain_encoder: Final = msgspec.json.Encoder(enc_hook=_refuse)
-
-
 def fingerprint(given: object) -> bytes | None:
     """A digest of what was said, if it is nothing but data: equal ones describe equal nodes.
 
@@ -126,8 +107,8 @@ def fingerprint(given: object) -> bytes | None:
     if type(given) is not dict:
         return None
     try:
-        return _digest(_plain_encoder.encode(given))
-    except (_NotPlain, TypeError, ValueError, OverflowError, RecursionError):
+        return _digest(msgspec.json.encode(given))
+    except (TypeError, ValueError, OverflowError, RecursionError):
         return None
 
 

@@ -7,7 +7,7 @@ the rest of the list comes from last time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, Final, TypeAlias
 
 from msgspec import UnsetType
@@ -38,7 +38,7 @@ class Exposure:
         self._turned: frozenset[int] = frozenset()
 
     def expose_below(self, node: Node, ids: tuple[str, ...]) -> Node:
-        """Return a node that stands at a path, with the actions of it and all below it."""
+        """Return a node that is shown once, at a path, with the actions of it and all below it."""
         return self._exposed(node, tuple(self._patterns.at(ids)), None, None, {})
 
     def forget(self) -> None:
@@ -76,13 +76,13 @@ class Exposure:
         onward = tuple(branch for branch in branches if branch.goes_on)
         if not onward or not node.child_list:
             return result
-        known = _finder(old, past)
 
         def child_exposed(child: Node) -> Node:
             further = tuple(item for branch in onward for item in branch.into(child.id))
             if not further:
                 return child
-            before, became = known(child.id)
+            before = None if old is None else old.child(child.id)
+            became = None if past is None else past.child(child.id)
             if before is child and became is not None and id(child) not in self._turned:
                 self._keep(child, further, fresh)
                 return became
@@ -111,19 +111,6 @@ class Exposure:
                 key = (id(chunk), *way)
                 if key in self._chunks:
                     fresh[key] = self._chunks[key]
-
-
-def expose_at(patterns: Branch[Action], node: Node, ids: tuple[str, ...]) -> Node:
-    """Add actions to a node that is shown once, at a path."""
-    return Exposure(patterns).expose_below(node, ids)
-
-
-def _finder(
-    old: Node | None, past: Node | None
-) -> Callable[[str], tuple[Node | None, Node | None]]:
-    if old is None or past is None:
-        return lambda _: (None, None)
-    return lambda node_id: (old.child(node_id), past.child(node_id))
 
 
 def _with_actions(node: Node, branches: Branches) -> Node:

@@ -28,11 +28,9 @@ import msgspec
 import sightline.telemetry as telemetry
 from sightline.errors import ActionError, InvalidInput, InvalidPath
 from sightline.slop.app.action import Action
-from sightline.slop.app.call import Call
-from sightline.slop.app.parameters import Parameters
+from sightline.slop.app.parameters import Call, Parameters, as_json
 from sightline.slop.app.registry import Registry
 from sightline.slop.app.resolving import Resolvers
-from sightline.slop.app.values import as_json
 from sightline.slop.protocol.connection import Connection, InvokeRequested
 from sightline.slop.protocol.messages import ErrorInfo
 from sightline.slop.protocol.path import format_path, parse_path
@@ -210,10 +208,7 @@ class Invoker:
 
     def _check_state(self, call: Call) -> None:
         """Look again: what the caller saw may be past."""
-        ids = parse_path(call.path)
-        owner = self._registry.owner(ids)
-        if owner is not None and owner.function is not None:
-            self._registry.refresh_for(call.session, owner.ids)
+        self._registry.refresh_for(call.session, parse_path(call.path))
         tree = self._registry.shown_to(call.session)
         if tree is None:
             raise ActionError("conflict", "the caller has gone")

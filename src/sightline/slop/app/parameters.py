@@ -9,6 +9,8 @@ Three kinds of parameter are not the caller's and stay out of the schema:
 placeholders of the action's path (`list/{id}` gives `id`), `session`, and whatever
 is annotated with `Call`; of a hook also `call` without an annotation.
 
+What a handler returns, and whatever else an app hands over, becomes JSON by `as_json`.
+
 A given schema may be short: `{"query": "string", "limit": {"type": "integer"}}`
 stands for an object with these members, all required.
 """
@@ -18,17 +20,37 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from sightline.errors import ActionError, InvalidInput
-from sightline.slop.app.call import Call
 from sightline.slop.app.validate import Validator
+from sightline.slop.protocol.limits import Limits
+from sightline.slop.protocol.rules import value_violations
+from sightline.slop.protocol.tree import Node
 
 Handler = Callable[..., Any]
+# How long it may be is for the message that carries it to say.
+_ANY_LENGTH: Final = Limits(string_bytes=1 << 62, value_levels=512)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One invoke: its node, action and params, and the session that asked.
+
+    A handler's parameter that is annotated with this class gets it, and so does a hook's `call`.
+    """
+
+    path: str
+    action: str
+    params: Mapping[str, Any]
+    node: Node
+    session: Hashable = None
+    placeholders: Mapping[str, str] = field(default_factory=dict)
 
 
 class Parameters(msgspec.Struct, frozen=True):
@@ -130,6 +152,18 @@ def underlying(handler: Handler) -> Any:
     return handler if inspect.isroutine(handler) else type(handler).__call__
 
 
+def as_json(value: object) -> Any:
+    """Make JSON of plain values, dataclasses, enums and models. Raises InvalidInput for others."""
+    try:
+        plain = msgspec.to_builtins(value, enc_hook=_dumped, str_keys=True)
+    except (TypeError, RecursionError) as error:
+        raise InvalidInput(f"not JSON: {error}") from error
+    broken = next(value_violations(plain, "", _ANY_LENGTH), None)
+    if broken is not None:
+        raise InvalidInput(f"not JSON: {broken}")
+    return plain
+
+
 def full_schema(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return a given schema in full, if it is the short kind."""
     if given.get("type") == "object" or not given:
@@ -199,7 +233,7 @@ def _derived(
             properties[name]["enum"] = choices
     for name, default in defaults.items():
         if default is not None:
-            properties[name]["default"] = msgspec.to_builtins(default, enc_hook=_foreign_value)
+            properties[name]["default"] = msgspec.to_builtins(default, enc_hook=_dumped)
     if not schema["required"]:
         del schema["required"]
     return schema
@@ -237,10 +271,10 @@ def _foreign_schema(kind: type) -> dict[str, Any]:
     return schema
 
 
-def _foreign_value(value: Any) -> Any:
+def _dumped(value: Any) -> Any:
     dump = getattr(value, "model_dump", None)
     if dump is None:
-        raise NotImplementedError
+        raise TypeError(f"a {type(value).__name__} is not a JSON value")
     return dump(mode="json")
 
 

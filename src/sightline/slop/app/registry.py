@@ -98,7 +98,6 @@ class Rendering:
         self._untaken = untaken
         # The likeness by which others find it, since its tree was last taken.
         self.known_by: tuple[object, ...] = ()
-        self.connections = 0
         self.composition = Composition(root)
         self.exposure = Exposure(patterns)
         self.parts: dict[Registration, _Part] = {}
@@ -268,21 +267,20 @@ class Registry:
             self._evaluate(registration, renderings if registration.takes_session else None)
 
     def refresh_for(self, session: Hashable, ids: Ids) -> None:
-        """Evaluate one registration as far as it concerns one session, if both are there."""
+        """Evaluate what a node belongs to as far as it concerns one session, if both are there."""
         with self._lock:
-            registration, rendering = self._registrations.get(ids), self._renderings.get(session)
+            registration = next(self._around(ids), None)
+            rendering = self._renderings.get(session)
         if registration is not None and rendering is not None and registration.function is not None:
             self._evaluate(registration, [rendering] if registration.takes_session else None)
 
     def update(self, ids: Ids, how: Callable[[Node], Node], where: Where | None = None) -> None:
         """Change one node in place until its registration is next evaluated. Raises InvalidPath."""
         with self._lock:
-            for depth in range(len(ids), -1, -1):
-                registration = self._registrations.get(ids[:depth])
-                if registration is not None:
-                    self._update(registration, ids[depth:], how, where)
-                    return
-        raise InvalidPath(format_path(ids), "nothing is registered there")
+            registration = next(self._around(ids), None)
+            if registration is None:
+                raise InvalidPath(format_path(ids), "nothing is registered there")
+            self._update(registration, ids[len(registration.ids) :], how, where)
 
     def put_extra(self, ids: Ids, node: Node | None, where: Where) -> None:
         """Show a node of the engine's own to some sessions, after the app's; None takes it away."""
@@ -294,15 +292,6 @@ class Registry:
             for rendering in self._chosen(where):
                 rendering.put(ids, node, LAST)
 
-    def owner(self, ids: Ids) -> Registration | None:
-        """The registration that a node belongs to, if the app registered it."""
-        with self._lock:
-            for depth in range(len(ids), 0, -1):
-                registration = self._registrations.get(ids[:depth])
-                if registration is not None:
-                    return registration
-            return self._registrations.get(())
-
     def shown_to(self, session: Hashable) -> Node | None:
         """The tree that a session sees, if anybody looks."""
         with self._lock:
@@ -313,15 +302,21 @@ class Registry:
         """The action that a descriptor hung on a node, if one did."""
         with self._lock:
             rendering = self._renderings.get(session)
-            for depth in range(len(ids), -1, -1):
-                registration = self._registrations.get(ids[:depth])
-                if registration is None or rendering is None:
-                    continue
+            if rendering is None:
+                return None
+            for registration in self._around(ids):
                 part = rendering.parts.get(registration, registration.part)
                 found = part.actions.get(ids, {}).get(name)
                 if found is not None:
                     return found
         return None
+
+    def _around(self, ids: Ids) -> Iterator[Registration]:
+        """Give the registrations that a node belongs to, the nearest first."""
+        for depth in range(len(ids), -1, -1):
+            registration = self._registrations.get(ids[:depth])
+            if registration is not None:
+                yield registration
 
     def _forget_likeness(self, rendering: Rendering) -> None:
         alike = self._alike.get(rendering.known_by)
@@ -414,7 +409,8 @@ class Registry:
             if isinstance(given, Closed):
                 given = given.descriptor
             if inspect.isawaitable(given):
-                _discard(given)
+                if inspect.iscoroutine(given):
+                    given.close()  # so that it does not complain that nobody awaits it
                 raise InvalidInput("a node function must not be async: read the state, don't wait")  # noqa: TRY301 - one place says what failed
             if given is None:
                 return _Part(ticket, b"", None, {})
@@ -527,10 +523,3 @@ def _failure(ids: Ids, has_state: bool) -> Node:
         properties={"path": path, "message": f"{path} could not be refreshed and {consequence}"},
         meta={"salience": 1, "urgency": "high"},
     )
-
-
-def _discard(awaitable: Any) -> None:
-    """Close a coroutine that nobody will await, so that it does not complain later."""
-    close = getattr(awaitable, "close", None)
-    if close is not None:
-        close()

@@ -20,10 +20,9 @@ from typing import Any, Final
 import msgspec
 
 from sightline.slop.app.action import Action
-from sightline.slop.app.call import Call
 from sightline.slop.app.descriptor import describe
-from sightline.slop.app.exposure import expose_at
-from sightline.slop.app.parameters import Parameters, underlying
+from sightline.slop.app.exposure import Exposure
+from sightline.slop.app.parameters import Call, Parameters, underlying
 from sightline.slop.app.pattern import Branch, Pattern
 from sightline.slop.protocol.jsontext import members, text_of
 from sightline.slop.protocol.messages import Query
@@ -135,7 +134,7 @@ class Resolvers:
             meta.pop("window", None)
         meta["total_children"] = text_of(total)
         filled = node.with_child_list(holder.child_list).with_text("meta", text_of(meta))
-        return expose_at(self._patterns, filled, ids), described.actions
+        return Exposure(self._patterns).expose_below(filled, ids), described.actions
 
 
 def _lacks(node: Node, window: tuple[int, int] | None) -> bool:

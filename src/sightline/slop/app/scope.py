@@ -6,18 +6,19 @@ A scope is a prefix for paths. The app is the scope of the whole tree;
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import inspect
 from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from msgspec import UnsetType
 
-from sightline.errors import InvalidDescriptor
+from sightline.errors import ActionError, InvalidDescriptor
 from sightline.slop.app.action import Action, When
-from sightline.slop.app.content import content_action
 from sightline.slop.app.descriptor import NodeDescriptor
-from sightline.slop.app.parameters import Handler, underlying
+from sightline.slop.app.parameters import Call, Handler, Parameters, underlying
 from sightline.slop.app.pattern import Pattern, checked_ids
 from sightline.slop.protocol.jsontext import read
 from sightline.slop.protocol.path import format_path, parse_path
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+# How much of a content is read at once.
+PIECE: Final = 128 * 1024
 
 
 class Scope:
@@ -54,7 +57,6 @@ class Scope:
             takes_session = _takes_session(function, format_path(ids))
             self._app.registry.register(ids, function, takes_session=takes_session)
             self._app.forget_view(ids)
-            self._app.notify()
             return function
 
         return register
@@ -74,8 +76,7 @@ class Scope:
         registered below them. The first view is open until `focus` opens another. `max_depth`,
         counted from the view, and `max_nodes` limit what of it is shown at once, as the app's do.
         """
-        full_path = self._full(path)
-        ids = checked_ids(full_path)
+        ids = checked_ids(self._full(path))
         views = self._app.views
         key = "/".join(ids)
         self._app.limit(ids, max_depth, max_nodes)
@@ -102,14 +103,12 @@ class Scope:
         ids = checked_ids(self._full(path))
         self._app.registry.register_fixed(ids, given)
         self._app.forget_view(ids)
-        self._app.notify()
 
     def unregister(self, path: str) -> None:
         """Take away what was registered at a path. Raises InvalidPath if nothing was."""
         ids = checked_ids(self._full(path))
         self._app.registry.unregister(ids)
         self._app.forget_view(ids)
-        self._app.notify()
 
     def action(
         self,
@@ -141,8 +140,7 @@ class Scope:
 
         def register(function: F) -> F:
             action = Action.of(
-                name, function, f"/{full_path.strip('/')}", pattern,
-                placeholders=pattern.names, label=label,
+                name, function, f"/{full_path.strip('/')}", pattern, label=label,
                 description=_first_line(function) if description is None else description,
                 dangerous=dangerous, idempotent=idempotent, estimate=estimate, params=params,
                 returns=returns, when=when, guard=guard, authorize=authorize, refreshes=refreshes,
@@ -159,9 +157,10 @@ class Scope:
         those whose properties `when` says have content.
         """
         full_path = self._full(path)
+        pattern = Pattern.of(full_path)
 
         def register(function: F) -> F:
-            self._add(content_action(full_path, function, when), Pattern.of(full_path))
+            self._add(_content_action(full_path, pattern, function, when), pattern)
             return function
 
         return register
@@ -253,3 +252,46 @@ def _takes_session(function: Callable[..., Any], path: str) -> bool:
         reason = f"a node function takes nothing but the session, not {required[0]!r}"
         raise InvalidDescriptor(path, None, reason)
     return "session" in parameters
+
+
+def _content_action(
+    path: str, pattern: Pattern, reader: Callable[..., Any], when: When | None
+) -> Action:
+    """Make the action that answers with a piece of what a reader returns, which is text or bytes.
+
+    Its `offset` and `size` count characters of text or bytes. Raises InvalidDescriptor.
+    """
+    taken = Parameters.of(reader, placeholders=pattern.names)
+    if taken.schema is not None:
+        reason = "takes only the holes of its path, the session and a Call"
+        raise InvalidDescriptor(path, "read_content", reason)
+    is_async = inspect.iscoroutinefunction(underlying(reader))
+
+    async def read_content(
+        call: Call,
+        offset: Annotated[int, "Where to start"] = 0,
+        length: Annotated[int, "How much to read at most"] = PIECE,
+    ) -> dict[str, Any]:
+        arguments = taken.arguments({}, call.placeholders, call)
+        content = (
+            await reader(**arguments) if is_async else await asyncio.to_thread(reader, **arguments)
+        )
+        if content is None:
+            raise ActionError("not_found", "there is no content here now")
+        return _piece(content, offset, length)
+
+    # SLOP, content references: `read_content` serves slop://content/.
+    return Action.of(
+        "read_content", read_content, path, pattern,
+        description="Read this node's content", idempotent=True, refreshes=(), when=when,
+    )  # fmt: skip
+
+
+def _piece(content: str | bytes, offset: int, length: int) -> dict[str, Any]:
+    if offset < 0 or length < 1:
+        raise ActionError("invalid_params", "/offset, /length: must not be negative or nothing")
+    piece = content[offset : offset + min(length, PIECE)]
+    answer: dict[str, Any] = {"offset": offset, "size": len(content)}
+    if isinstance(piece, str):
+        return {"content": piece, "encoding": "utf-8", **answer}
+    return {"content": base64.b64encode(piece).decode(), "encoding": "base64", **answer}

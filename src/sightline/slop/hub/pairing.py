@@ -45,8 +45,8 @@ class PairingFile:
             with open_owned(self.path.parent, create=True) as directory:
                 found = self._found(directory)
                 while found is None:
-                    made = msgspec.json.encode(Pairing(secrets.token_urlsafe(_TOKEN_BYTES)))
-                    write_private(directory, self.path.name, made, is_first=True)
+                    first = msgspec.json.encode(Pairing(secrets.token_urlsafe(_TOKEN_BYTES)))
+                    write_private(directory, self.path.name, first, is_first=True)
                     found = self._found(directory)
                 return found
         except OSError as error:
