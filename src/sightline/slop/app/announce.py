@@ -13,54 +13,21 @@ its token where there is no other. All of it ends with the block.
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 import signal
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
-import sightline.telemetry as telemetry
 from sightline.errors import InvalidInput
 from sightline.slop.app.javascript import SCRIPT, javascript
-from sightline.slop.discovery.descriptor import Descriptor, Transport, Unix, Ws
-from sightline.slop.discovery.directory import announced
 from sightline.slop.discovery.wellknown import WELL_KNOWN, describe_app
 from sightline.slop.protocol.messages import ProviderInfo
-from sightline.slop.transports.link import Link
-from sightline.slop.transports.nats_url import nats_module
-from sightline.slop.transports.unix import serve_unix
 
 _TOKEN_BYTES: Final = 32
-_log: Final = telemetry.logger(__name__)
-
-
-class Air(msgspec.Struct, frozen=True):
-    """How an app is to be reached. None is "not this way"; True and port 0 choose one."""
-
-    port: int | None = None
-    unix: str | Path | bool = True
-    discoverable: bool = True
-    host: str = "127.0.0.1"
-    token: str | None = None
-    origins: Iterable[str] = ()
-    hosts: Iterable[str] | None = None
-    directory: Path | None = None
-    open: bool = False
-    nats: str | None = None
-
-    def port_token(self) -> str | None:
-        """The token that the port asks for; None if it is open."""
-        if self.open and self.token is not None:
-            raise InvalidInput("a port that is open asks for no token: choose one of the two")
-        if self.open or self.token is not None:
-            return self.token
-        return secrets.token_urlsafe(_TOKEN_BYTES)
 
 
 class Addresses(tuple[str, ...]):
@@ -91,59 +58,21 @@ class Addresses(tuple[str, ...]):
         return f"{name} is at {', '.join(self)}{shown}\nsee it with: {see}\n"
 
 
-@asynccontextmanager
-async def on_air(
-    handle: Callable[[Link], Awaitable[None]],
-    info: ProviderInfo,
-    air: Air,
-    *,
-    is_ready: Callable[[], bool] = lambda: True,
-    version: str | None = None,
-    description: str | None = None,
-) -> AsyncIterator[Addresses]:
-    """Serve while the block runs; gives the addresses. Raises InvalidInput where it cannot."""
-    async with AsyncExitStack() as stack:
-        addresses: list[str] = []
-        token: str | None = None
-        ways: list[Transport] = []
-        if air.unix is not False:
-            path = _socket_path(stack, info.id) if air.unix is True else Path(air.unix).absolute()
-            addresses.append(await stack.enter_async_context(serve_unix(handle, path)))
-            ways.append(Unix(str(path)))
-        if air.port is not None:
-            # Loaded by whoever asks for a port: the agent's own apps have none.
-            from sightline.slop.transports.websocket import serve_websocket
+def port_token(token: str | None, *, is_open: bool) -> str | None:
+    """The token that a port asks for; None if it is open."""
+    if is_open and token is not None:
+        raise InvalidInput("a port that is open asks for no token: choose one of the two")
+    if is_open or token is not None:
+        return token
+    return secrets.token_urlsafe(_TOKEN_BYTES)
 
-            token = air.port_token()
-            served = serve_websocket(
-                handle, air.host, air.port,
-                token=token, origins=air.origins, hosts=air.hosts,
-                pages={
-                    WELL_KNOWN: lambda url: describe_app(info, url, description),
-                    SCRIPT: lambda _: javascript("sightline"),
-                },
-                is_ready=is_ready,
-            )  # fmt: skip
-            addresses.append(await stack.enter_async_context(served))
-            ways.append(Ws(addresses[-1], token))
-        if air.nats is not None:
-            on_broker = nats_module("nats_app").serve_nats(handle, info, air.nats)
-            addresses.append(await stack.enter_async_context(on_broker))
-        if not addresses:
-            raise InvalidInput("an app needs a port, a Unix socket or a broker to be served at")
-        announced_as: str | None = None
-        if air.discoverable and ways:
-            descriptor = Descriptor(
-                info.id, info.name, ways[0], info.capabilities, os.getpid(), version, description
-            )
-            try:
-                announced_as = stack.enter_context(announced(descriptor, air.directory)).stem
-            except InvalidInput as error:
-                if air.directory is not None:
-                    raise
-                # Whoever has the address can still come: other users' directories stop nothing.
-                _log.warning("%s is not announced: %s", info.id, error)
-        yield Addresses(addresses, token, announced_as)
+
+def pages_of(info: ProviderInfo, description: str | None) -> dict[str, Callable[[str], bytes]]:
+    """What an app answers to anybody over HTTP, by path: made from the URL of its WebSocket."""
+    return {
+        WELL_KNOWN: lambda url: describe_app(info, url, description),
+        SCRIPT: lambda _: javascript("sightline"),
+    }
 
 
 @contextmanager
@@ -173,7 +102,7 @@ def told_to_end() -> Iterator[asyncio.Event]:
             loop.remove_signal_handler(signal.SIGTERM)
 
 
-def _socket_path(stack: AsyncExitStack, app_id: str) -> Path:
+def socket_path(stack: AsyncExitStack, app_id: str) -> Path:
     """A socket path that only this user can reach, for as long as the app runs."""
     home = stack.enter_context(tempfile.TemporaryDirectory(prefix="slop-"))
     return Path(home) / f"{app_id[:40]}.sock"

@@ -26,17 +26,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import os
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import sightline.telemetry as telemetry
 from sightline._keywords import names_keywords
 from sightline.errors import ActionError, InvalidInput, InvalidPath, InvalidTree, Violation
-from sightline.slop.app.announce import Addresses, Air, on_air, told_to_end
+from sightline.slop.app.announce import (
+    Addresses,
+    pages_of,
+    port_token,
+    socket_path,
+    told_to_end,
+)
 from sightline.slop.app.asgi import AsgiApp
 from sightline.slop.app.attention import Views
 from sightline.slop.app.invoking import Invoker, running
@@ -46,6 +53,8 @@ from sightline.slop.app.resolving import Resolvers
 from sightline.slop.app.scope import Scope
 from sightline.slop.app.serving import COALESCE_S, Answer, Serving
 from sightline.slop.app.tasks import Clock, Task, Tasks, system_clock
+from sightline.slop.discovery.descriptor import Descriptor, Transport, Unix, Ws
+from sightline.slop.discovery.directory import announced
 from sightline.slop.protocol.bounds import Bound
 from sightline.slop.protocol.connection import Connection, QueryRequested, event_body
 from sightline.slop.protocol.ids import app_id_problem, id_problem, suggested_app_id
@@ -57,7 +66,9 @@ from sightline.slop.protocol.provider import CAPABILITIES, Provider
 from sightline.slop.protocol.tree import Node
 from sightline.slop.transports.door import Door
 from sightline.slop.transports.link import Link, LinkClosed, Peer
+from sightline.slop.transports.nats_url import nats_module
 from sightline.slop.transports.stdio import serve_stdio
+from sightline.slop.transports.unix import serve_unix
 
 INVOKE_S: Final = 30.0
 TASK_LINGER_S: Final = 30.0
@@ -277,13 +288,46 @@ class App(Scope):
         clients name it. `nats` is the address of a broker (`nats://host:4222`) on which whoever
         it lets in can mirror the app from any machine. Raises InvalidInput.
         """
-        air = Air(port, unix, discoverable, host, token, origins, hosts, directory, open, nats)
-        about = {"version": self.version, "description": self.description}
-        async with on_air(
-            self.handle, self.info, air, is_ready=self._has_room, **about
-        ) as addresses:
+        info = self.info
+        async with AsyncExitStack() as stack:
+            addresses: list[str] = []
+            ways: list[Transport] = []
+            shown: str | None = None
+            if unix is not False:
+                path = socket_path(stack, info.id) if unix is True else Path(unix).absolute()
+                addresses.append(await stack.enter_async_context(serve_unix(self.handle, path)))
+                ways.append(Unix(str(path)))
+            if port is not None:
+                # Loaded by whoever asks for a port: the agent's own apps have none.
+                from sightline.slop.transports.websocket import serve_websocket
+
+                shown = port_token(token, is_open=open)
+                served = serve_websocket(
+                    self.handle, host, port, token=shown, origins=origins, hosts=hosts,
+                    pages=pages_of(info, self.description), is_ready=self._has_room,
+                )  # fmt: skip
+                addresses.append(await stack.enter_async_context(served))
+                ways.append(Ws(addresses[-1], shown))
+            if nats is not None:
+                on_broker = nats_module("nats_app").serve_nats(self.handle, info, nats)
+                addresses.append(await stack.enter_async_context(on_broker))
+            if not addresses:
+                raise InvalidInput("an app needs a port, a Unix socket or a broker to be served at")
+            announced_as: str | None = None
+            if discoverable and ways:
+                descriptor = Descriptor(
+                    info.id, info.name, ways[0], info.capabilities, os.getpid(), self.version,
+                    self.description,
+                )  # fmt: skip
+                try:
+                    announced_as = stack.enter_context(announced(descriptor, directory)).stem
+                except InvalidInput as error:
+                    if directory is not None:
+                        raise
+                    # Whoever has the address can still come: other users' directories stop nothing.
+                    _log.warning("%s is not announced: %s", info.id, error)
             try:
-                yield addresses
+                yield Addresses(addresses, shown, announced_as)
             finally:
                 await self.close()
 
@@ -339,7 +383,8 @@ class App(Scope):
         machine: unless the framework asks who comes, give one.
         """
         door = Door.of(hosts, origins, token, has_hook=self._authenticate is not None)
-        return AsgiApp(self.handle, self.info, path, door, self.description, self._has_room)
+        pages = pages_of(self.info, self.description)
+        return AsgiApp(self.handle, path, door, pages, self._has_room)
 
     def _has_room(self) -> bool:
         """Whether one more connection is served."""

@@ -15,17 +15,13 @@ no ping by which the client could be heard.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
-from sightline.slop.app.javascript import SCRIPT, javascript
-from sightline.slop.discovery.wellknown import WELL_KNOWN, describe_app
-from sightline.slop.protocol.messages import ProviderInfo
-from sightline.slop.transports.door import SUBPROTOCOL, Door, Refusal, Visitor
+from sightline.slop.transports.door import SUBPROTOCOL, Door, Refusal, Visitor, packed
 from sightline.slop.transports.health import WORDS, health_status
-from sightline.slop.transports.link import Link, LinkClosed, Outgoing, Peer
-from sightline.slop.transports.packed import packed
+from sightline.slop.transports.link import Link, LinkClosed, Outgoing, Peer, whole
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -36,6 +32,7 @@ _DENIAL: Final = "websocket.http.response"
 _NORMAL: Final = 1000
 _POLICY_VIOLATION: Final = 1008
 _SETTLE_S: Final = 0.1
+_PLAIN: Final = {"Content-Type": "text/plain"}
 
 
 class AsgiLink:
@@ -60,9 +57,8 @@ class AsgiLink:
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
         """Send messages; return when they are taken. Raises LinkClosed."""
-        for outgoing in messages:
-            # ASGI has no pieces: behind a web server it is the server that holds a message.
-            message = outgoing if isinstance(outgoing, bytes) else b"".join(outgoing)
+        # ASGI has no pieces: behind a web server it is the server that holds a message.
+        for message in map(whole, messages):
             if self._closed:
                 raise LinkClosed("the socket is closed")
             try:
@@ -89,17 +85,15 @@ class AsgiApp:
     def __init__(
         self,
         handle: Callable[[Link], Awaitable[None]],
-        info: ProviderInfo,
         path: str,
         door: Door,
-        description: str | None = None,
-        is_ready: Callable[[], bool] = lambda: True,
+        pages: Mapping[str, Callable[[str], bytes]],
+        is_ready: Callable[[], bool],
     ) -> None:
         self._handle = handle
-        self._info = info
         self._path = path
         self._door = door
-        self._description = description
+        self._pages = pages
         self._is_ready = is_ready
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -131,22 +125,18 @@ class AsgiApp:
     async def _describe(self, scope: Scope, send: Send) -> None:
         visitor, path = _visitor(scope), _path_of(scope)
         if scope["method"] not in {"GET", "HEAD"}:
-            await _answer(send, HTTPStatus.NOT_FOUND, b"not found", "text/plain")
+            await _answer(send, HTTPStatus.NOT_FOUND, b"not found")
         elif (status := health_status(path, is_ready=self._is_ready)) is not None:
-            await _answer(send, status, WORDS[status], "text/plain")
-        elif path not in {WELL_KNOWN, SCRIPT}:
-            await _answer(send, HTTPStatus.NOT_FOUND, b"not found", "text/plain")
+            await _answer(send, status, WORDS[status])
+        elif path not in self._pages:
+            await _answer(send, HTTPStatus.NOT_FOUND, b"not found")
         elif refusal := self._door.refusal(visitor, asks_token=False):
-            await _answer(send, refusal.status, refusal.reason.encode(), "text/plain")
-        elif path == SCRIPT:
-            body, more = packed(visitor, javascript("sightline"))
-            await _answer(send, HTTPStatus.OK, body, "text/javascript", more=more.items())
+            await _answer(send, refusal.status, refusal.reason.encode())
         else:
             [host] = visitor.values("host")
             scheme = "wss" if scope.get("scheme") == "https" else "ws"
             url = f"{scheme}://{host}{scope.get('root_path', '')}{self._path}"
-            described = describe_app(self._info, url, self._description)
-            await _answer(send, HTTPStatus.OK, described)
+            await _answer(send, HTTPStatus.OK, *packed(visitor, path, self._pages[path](url)))
 
 
 def _path_of(scope: Scope) -> str:
@@ -172,21 +162,16 @@ async def _live(receive: Receive, send: Send) -> None:
 
 async def _deny(scope: Scope, send: Send, refusal: Refusal) -> None:
     if _DENIAL in (scope.get("extensions") or {}):
-        body = refusal.reason.encode()
-        await _answer(send, refusal.status, body, "text/plain", kind=_DENIAL)
+        await _answer(send, refusal.status, refusal.reason.encode(), kind=_DENIAL)
     else:  # closing before accepting: such a server answers the handshake with 403
         await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
 
 
 async def _answer(
-    send: Send, status: int, body: bytes, mime: str = "application/json",
-    *, kind: str = "http.response", more: Iterable[tuple[str, str]] = (),
+    send: Send, status: int, body: bytes, headers: Mapping[str, str] = _PLAIN,
+    *, kind: str = "http.response",
 ) -> None:  # fmt: skip
-    headers = [
-        *((name.lower().encode(), value.encode()) for name, value in more),
-        (b"content-type", mime.encode()),
-        (b"content-length", str(len(body)).encode()),
-        (b"cache-control", b"no-store"),
-    ]
-    await send({"type": f"{kind}.start", "status": int(status), "headers": headers})
+    sent = {**headers, "Content-Length": str(len(body)), "Cache-Control": "no-store"}
+    pairs = [(name.lower().encode(), value.encode()) for name, value in sent.items()]
+    await send({"type": f"{kind}.start", "status": int(status), "headers": pairs})
     await send({"type": f"{kind}.body", "body": body})

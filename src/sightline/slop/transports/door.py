@@ -9,17 +9,19 @@ browser extension has it, as a subprotocol behind the label `slop.bearer`; never
 ends up in logs.
 
 Every server that speaks HTTP asks the same door and gets the same answer: 403 for the
-name and the page, 401 for the token.
+name and the page, 401 for the token. What it then sends of a page is `packed`.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import gzip
 import hmac
 import ipaddress
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 
@@ -34,6 +36,9 @@ LABEL: Final = "slop.bearer"
 _BEARER: Final = f"{LABEL}."
 # A name or an address of version 4, or one of version 6 in brackets; then perhaps a port.
 _HOST: Final = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<name>[^\[\]:]+))(?::[0-9]+)?")
+
+# RFC 9110 §12.5.3: a coding with the weight 0 is not acceptable.
+_TAKES_GZIP: Final = re.compile(r"(?:^|,)\s*gzip\s*(?:$|,|;\s*q=(?!0(?:\.0*)?\s*(?:$|,)))", re.I)
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -138,6 +143,24 @@ class Door(msgspec.Struct, frozen=True):
 
     def _is_ours(self, host: str) -> bool:
         return is_loopback(host) if self.hosts is None else host in self.hosts
+
+
+def packed(visitor: Visitor, path: str, body: bytes) -> tuple[bytes, dict[str, str]]:
+    """What to send of a page, JSON or a script, and the headers that say what it is.
+
+    A script goes by gzip to whoever says that it reads that.
+    """
+    if not path.endswith(".js"):
+        return body, {"Content-Type": "application/json"}
+    headers = {"Content-Type": "text/javascript", "Vary": "Accept-Encoding"}
+    if not _TAKES_GZIP.search(",".join(visitor.values("accept-encoding"))):
+        return body, headers
+    return _gzipped(body), {**headers, "Content-Encoding": "gzip"}
+
+
+@lru_cache(maxsize=4)
+def _gzipped(body: bytes) -> bytes:
+    return gzip.compress(body, 9, mtime=0)
 
 
 def is_loopback(host: str) -> bool:

@@ -21,7 +21,7 @@ from typing import Final, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import (
     ConnectionClosed,
     InvalidHandshake,
@@ -42,6 +42,7 @@ from sightline.slop.transports.door import (
     Refusal,
     Visitor,
     is_loopback,
+    packed,
 )
 from sightline.slop.transports.health import WORDS, health_status
 from sightline.slop.transports.link import (
@@ -55,7 +56,6 @@ from sightline.slop.transports.link import (
     Peer,
     why,
 )
-from sightline.slop.transports.packed import packed
 
 # Decides about a request: its path, what it says, and the addresses of our end and of the other.
 Judge: TypeAlias = Callable[
@@ -208,7 +208,7 @@ async def serve_websocket(
     def check(socket: ServerConnection, request: Request) -> Response | None:
         visitor, requested = _visitor(request), request.path.partition("?")[0]
         if (status := health_status(requested, is_ready=is_ready)) is not None:
-            return _uncached(socket.respond(status, WORDS[status].decode()))
+            return _answer(socket, status, WORDS[status], {})
         page = (pages or {}).get(requested)
         refusal = door.refusal(visitor, asks_token=page is None)
         if refusal is not None:
@@ -216,16 +216,14 @@ async def serve_websocket(
         if page is not None:
             [named] = visitor.values("host")
             body = page(f"ws://{named}{path}")
-            if requested.endswith(".js"):
-                return _page(socket, "text/javascript", *packed(visitor, body))
-            return _page(socket, "application/json", body, {})
+            return _answer(socket, HTTPStatus.OK, *packed(visitor, requested, body))
         if requested != path:
             return socket.respond(HTTPStatus.NOT_FOUND, f"the endpoint is {path}\n")
         return None
 
     running = {path: Handlers(handler)}
     async with _serving(running, check, host, port, max_bytes, shares_port=shares_port) as port:
-        here = _bracketed(host)
+        here = f"[{host}]" if ":" in host else host
         names = [f"{name}:{port}" for name in (here, "127.0.0.1", "localhost", "[::1]")]
         door = Door.of(names if hosts is None else hosts, origins, token)
         yield f"ws://{here}:{port}{path}"
@@ -302,7 +300,7 @@ async def _serving(
     except OSError as error:
         raise InvalidInput(f"cannot serve {host}:{port}: {why(error)}") from error
     try:
-        yield _port(server)
+        yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
         with contextlib.suppress(TimeoutError):
@@ -367,18 +365,15 @@ def _head(size: int) -> bytes:
     return b"\x81\x7f" + size.to_bytes(8)
 
 
-def _page(socket: ServerConnection, kind: str, body: bytes, headers: Mapping[str, str]) -> Response:
-    response = socket.respond(HTTPStatus.OK, "")
+def _answer(
+    socket: ServerConnection, status: HTTPStatus, body: bytes, headers: Mapping[str, str]
+) -> Response:
+    response = socket.respond(status, "")
     response.body = body
-    replaced = {"Content-Type": kind, "Content-Length": str(len(body)), **headers}
-    for name, value in replaced.items():
+    sent = {"Content-Length": str(len(body)), "Cache-Control": "no-store", **headers}
+    for name, value in sent.items():
         response.headers.pop(name, None)
         response.headers[name] = value
-    return _uncached(response)
-
-
-def _uncached(response: Response) -> Response:
-    response.headers["Cache-Control"] = "no-store"
     return response
 
 
@@ -399,12 +394,3 @@ def _peer(socket: ServerConnection) -> Peer:
 def _select(_: ServerConnection, offered: Sequence[Subprotocol]) -> Subprotocol | None:
     # RFC 6455 §4.2.2: one of the subprotocols that the client offers, or none.
     return next((name for name in (_SLOP, _LABEL) if name in offered), None)
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
-def _port(server: Server) -> int:
-    port: int = next(iter(server.sockets)).getsockname()[1]
-    return port
