@@ -1,4 +1,4 @@
-"""Serve an app to other programs: a Unix socket, a WebSocket or a broker, and a descriptor file.
+"""How an app is served to others (`App.serving`): by a Unix socket, a WebSocket or a broker.
 
 The Unix socket is for this user alone. A port on loopback is for every user of the machine, so
 who comes there shows a token, which is made where none is given, unless the app's author says in
@@ -6,7 +6,7 @@ so many words that it is open, perhaps because the app asks itself who comes (`a
 Who asks the port for `/.well-known/slop` is told where the WebSocket is, and no token.
 Who comes by a broker was let in by the broker.
 
-The descriptor file (mode 0600) names one way in: the Unix socket, or the WebSocket and
+A descriptor file (mode 0600) names one way in: the Unix socket, or the WebSocket and
 its token where there is no other. All of it ends with the block.
 """
 
