@@ -48,8 +48,7 @@ from sightline.context.dialects.observations import Repeat, SentTail, observe
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.dialects.segments import Ends, choose_marks, earlier_ends
 from sightline.context.messages.parts import Entry, Message, Part, Text, ToolCall, ToolResult
-from sightline.context.messages.replay import fresh_groups
-from sightline.context.messages.truncate import Tiers, truncate
+from sightline.context.messages.replay import Tiers, fresh_groups, truncate
 from sightline.context.messages.window import Window
 
 TURNS, QUICK_TURNS = (30, 90, 300), (3, 6, 12)

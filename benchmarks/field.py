@@ -38,8 +38,7 @@ from benchmarks.cache import (
 from benchmarks.faults import Case, cases, clean
 from sightline.context.dialects.sdk import Messages
 from sightline.context.messages.parts import Message
-from sightline.context.messages.replay import fresh_groups
-from sightline.context.messages.truncate import truncate
+from sightline.context.messages.replay import fresh_groups, truncate
 
 __all__ = ["faults", "judged", "main", "requests", "scored", "work"]
 

@@ -16,8 +16,8 @@ from sightline.context.messages.gate import check_text, storable
 from sightline.context.messages.memos import content_stems, keywords, normal_tags
 from sightline.context.messages.parts import Entry, Message, Raw, Text
 from sightline.context.messages.redact import redact
+from sightline.context.messages.replay import Tiers, hint_for, truncate
 from sightline.context.messages.state import HEADING, extract_state, strip_state, strip_states
-from sightline.context.messages.truncate import Tiers, hint_for, truncate
 from sightline.context.messages.window import TokenWindow, Window
 from sightline.errors import QueryRefused
 

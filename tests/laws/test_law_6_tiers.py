@@ -20,8 +20,7 @@ from laws.test_law_6_dialects import OWN, RECEIPT, TOOLS
 from sightline.context.dialects import encode, profile_for
 from sightline.context.dialects.drift import drift
 from sightline.context.messages.parts import Entry, Message, ToolCall, ToolResult
-from sightline.context.messages.replay import replay
-from sightline.context.messages.truncate import Tiers, hint_for
+from sightline.context.messages.replay import Tiers, hint_for, replay
 from sightline.context.messages.window import Window
 from sightline.context.slots.prompt import Prompt
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from context.messages.entry_values import entry
 from laws.messages import messages
-from sightline.context.messages.isolate import compatible, isolate
 from sightline.context.messages.parts import ToolCall, ToolResult
+from sightline.context.messages.replay import compatible, isolate
 
 histories = st.lists(
     st.tuples(messages, st.sampled_from(["openai", "gemini", "gemini_gca"])), max_size=12

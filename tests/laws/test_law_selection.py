@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from sightline.context.projection.danger import danger_line
+from sightline.context.projection.actions import danger_line
 from sightline.context.projection.select import quarter_chars, select
 from sightline.context.projection.tail import Format
 from sightline.slop.protocol.codec import decode, encode

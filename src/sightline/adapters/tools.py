@@ -21,7 +21,7 @@ from sightline.agent.host.sight import SafeWorlds
 from sightline.agent.policy import Decision, Mode, Rule, decide
 from sightline.agent.toolbox import Ran, Toolbox, definitions_of
 from sightline.context.dialects import anthropic, gemini, openai_chat, openai_responses
-from sightline.context.dialects.tools import ToolDefinition, read_tools
+from sightline.context.dialects.names import ToolDefinition, read_tools
 from sightline.context.messages.given import arguments_given
 from sightline.context.messages.parts import ToolCall
 from sightline.context.projection.tools import ToolTarget

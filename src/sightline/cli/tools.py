@@ -8,8 +8,7 @@ import msgspec
 from sightline.cli.examples import examples
 from sightline.cli.io import STDIN, max_bytes_option, read_as
 from sightline.cli.out import write_json
-from sightline.context.projection.names import NAME_LIMIT
-from sightline.context.projection.tools import GROUP_FROM, dynamic_tools, fixed_tools
+from sightline.context.projection.tools import GROUP_FROM, NAME_LIMIT, dynamic_tools, fixed_tools
 from sightline.slop.protocol.codec import decode
 from sightline.slop.protocol.world import AppState, World
 

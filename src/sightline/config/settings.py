@@ -36,7 +36,7 @@ class WindowSettings(_Table, frozen=True, kw_only=True):
 
 
 class TruncationSettings(_Table, frozen=True, kw_only=True):
-    """How many characters of a tool result are replayed: see `messages.truncate`.
+    """How many characters of a tool result are replayed: see `messages.replay`.
 
     The `count` newest results of the active group keep `recent`, its older ones
     `degraded`, all others `inactive`. `settle` degrades in batches, and a group that is over

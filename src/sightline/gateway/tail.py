@@ -35,9 +35,8 @@ from sightline.agent.host.sight import SafeWorlds, Sight, SightRules, look
 from sightline.agent.models.vendors import VENDORS
 from sightline.context.dialects.profile import Profile, TailRules
 from sightline.context.dialects.profiles import profile_for
-from sightline.context.projection.changes import ShownState, render_changes
+from sightline.context.projection.changes import ShownState, render_changes, timeless
 from sightline.context.projection.moment import format_moment
-from sightline.context.projection.unchanged import timeless
 from sightline.errors import SightlineError
 from sightline.gateway.bodies import Api, message_units
 from sightline.gateway.observer import Passing, name_of

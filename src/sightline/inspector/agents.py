@@ -18,10 +18,9 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.context.dialects.causes import CAUSES
 from sightline.context.dialects.drift import common_start
 from sightline.context.dialects.events import Usage, cost
-from sightline.context.dialects.missed import extra_price
+from sightline.context.dialects.missed import CAUSES, extra_price
 from sightline.context.dialects.profile import Profile
 from sightline.context.messages.parts import Role
 from sightline.context.slots.prompt import RULES, MessageLine, Notice, Receipt, SlotLine

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from sightline.context.messages.parts import Entry
-from sightline.context.messages.truncate import CUT_MARKS, cut_from
+from sightline.context.messages.replay import CUT_MARKS, cut_from
 from sightline.context.projection.select import WHY_CUT
 from sightline.context.slots.prompt import RULES, MessageLine, Prompt, Receipt, SlotLine
 from sightline.inspector.trees import AppTree

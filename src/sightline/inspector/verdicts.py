@@ -24,9 +24,15 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from sightline.agent.host.journal import Recorded, RequestLine
-from sightline.context.dialects.causes import CAUSES
 from sightline.context.dialects.drift import Drift
-from sightline.context.dialects.missed import Loss, cause_of, extra_price, lifetime_s, missed
+from sightline.context.dialects.missed import (
+    CAUSES,
+    Loss,
+    cause_of,
+    extra_price,
+    lifetime_s,
+    missed,
+)
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import slot_names
 from sightline.context.ledger import StoredUsage, Totals

@@ -42,9 +42,8 @@ from sightline.config import Settings
 from sightline.context.dialects.events import Usage, cost
 from sightline.context.dialects.request import slot_names
 from sightline.context.ledger import Ledger, MemoShelf
-from sightline.context.messages.isolate import compatible
 from sightline.context.messages.parts import Entry, Input, Message
-from sightline.context.messages.truncate import Tiers, cut_from, truncate
+from sightline.context.messages.replay import Tiers, compatible, cut_from, truncate
 from sightline.context.messages.window import Window
 from sightline.context.slots.budget import OUTPUT_SHARE, Budget
 from sightline.context.slots.prompt import Prompt, Receipt

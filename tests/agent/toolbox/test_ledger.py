@@ -8,7 +8,7 @@ import re
 from agent.toolbox.conftest import FORGED, Box
 from sightline.agent.toolbox import Ran
 from sightline.context.messages.parts import Message, ToolCall, ToolResult
-from sightline.context.messages.truncate import truncate
+from sightline.context.messages.replay import truncate
 from sightline.context.projection.escape import tag_like
 
 

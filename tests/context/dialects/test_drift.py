@@ -13,7 +13,7 @@ from sightline.context.dialects import encode, profile_for
 from sightline.context.dialects.drift import ByteSpan, Wire, common_start, drift
 from sightline.context.dialects.request import Request
 from sightline.context.messages.parts import Entry, Message, ToolCall, ToolResult
-from sightline.context.messages.truncate import Tiers, truncate
+from sightline.context.messages.replay import Tiers, truncate
 from sightline.context.slots.slots import Slots
 
 PROFILE = profile_for("anthropic", "claude-sonnet-5-5")

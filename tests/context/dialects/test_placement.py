@@ -23,7 +23,7 @@ from sightline.context.messages.parts import (
     ToolCall,
     ToolResult,
 )
-from sightline.context.messages.truncate import truncate
+from sightline.context.messages.replay import truncate
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import InvalidInput
 from support.vendor_rules import breaches

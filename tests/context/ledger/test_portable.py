@@ -11,8 +11,8 @@ import pytest
 
 from context.ledger.helpers import fill, group_ids, prompts, tamper
 from sightline.context.ledger import Ledger, LedgerLimits, Session, StoredUsage
-from sightline.context.messages.isolate import isolate
 from sightline.context.messages.parts import Message
+from sightline.context.messages.replay import isolate
 from sightline.errors import InvalidInput, LedgerDamaged, LedgerUnusable, NotFound, TooLarge
 
 HEADER = {"kind": "session", "format": 1, "name": "n"}

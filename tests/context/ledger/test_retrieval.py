@@ -18,7 +18,7 @@ from sightline.context.ledger.retrieval import QueryLimits, QueryResult
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.sqlite.statement import one_statement
 from sightline.context.messages.parts import Message, ToolResult
-from sightline.context.messages.truncate import truncate
+from sightline.context.messages.replay import truncate
 from sightline.errors import QueryRefused
 
 SMALL = QueryLimits(rows=3, cell_chars=40, total_chars=10_000)

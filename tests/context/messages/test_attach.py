@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from sightline.context.dialects.attachments import inline
+from sightline.context.dialects.names import inline
 from sightline.context.messages.attach import image_of, mentions, quoted
 
 PNG = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", 640, 480)

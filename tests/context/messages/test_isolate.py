@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from context.messages.entry_values import answer_entry, call_entry, entry, text_entry
-from sightline.context.messages.isolate import compatible, isolate, paired
 from sightline.context.messages.parts import Message, Text, ToolCall, ToolResult
+from sightline.context.messages.replay import compatible, isolate, paired
 
 HISTORY = [
     text_entry(0, "user", "q", strategy="openai"),

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from context.messages.entry_values import result_entry, text_entry
 from sightline.context.messages.parts import Entry
-from sightline.context.messages.replay import fresh_groups, replay
-from sightline.context.messages.truncate import Tiers, truncate
+from sightline.context.messages.replay import Tiers, fresh_groups, replay, truncate
 from sightline.context.messages.window import Window
 
 LONG = "line of output\n" * 200

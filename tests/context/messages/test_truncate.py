@@ -8,7 +8,7 @@ import pytest
 
 from context.messages.entry_values import entry, result_entry, text_entry
 from sightline.context.messages.parts import Message, Text, ToolResult
-from sightline.context.messages.truncate import Tiers, hint_for, truncate
+from sightline.context.messages.replay import Tiers, hint_for, truncate
 from sightline.errors import InvalidInput
 
 LONG = "0123456789" * 1000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from context.projection.requirements import proves
-from sightline.context.projection.contract import CONTRACT, STRICT_CONTRACT, contract
+from sightline.context.slots.standing import CONTRACT, STRICT_CONTRACT, contract
 
 
 @proves("CI-S")

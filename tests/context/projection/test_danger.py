@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.context.projection.danger import danger_line
+from sightline.context.projection.actions import danger_line
 from sightline.context.projection.moment import parse_moment
 from sightline.context.projection.select import select
 from sightline.context.projection.tail import render_state

@@ -8,8 +8,14 @@ import re
 
 import pytest
 
-from sightline.context.projection.names import WantedName, unique_names
-from sightline.context.projection.tools import ToolSet, ToolTarget, dynamic_tools, fixed_tools
+from sightline.context.projection.tools import (
+    ToolSet,
+    ToolTarget,
+    WantedName,
+    dynamic_tools,
+    fixed_tools,
+    unique_names,
+)
 from sightline.demo import demo_tree
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.codec import from_value

@@ -11,9 +11,8 @@ import pytest
 from sightline.context.ledger import Ledger
 from sightline.context.messages.parts import Message
 from sightline.context.messages.state import TEMPLATE, extract_state
-from sightline.context.projection.contract import contract
 from sightline.context.projection.escape import tag_like
-from sightline.context.slots.standing import guidelines_text, system_text
+from sightline.context.slots.standing import contract, guidelines_text, system_text
 
 PINNED = {
     "system": "a843a1f5e1c75abc",

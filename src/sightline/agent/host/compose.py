@@ -30,11 +30,9 @@ from sightline.context.dialects.events import Usage
 from sightline.context.dialects.observations import GROWING, SentTail
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Options, Request, no_tools
-from sightline.context.messages.isolate import isolate
 from sightline.context.messages.parts import Entry, File, Input, Message
-from sightline.context.messages.replay import replay
+from sightline.context.messages.replay import Tiers, isolate, replay
 from sightline.context.messages.state import strip_states
-from sightline.context.messages.truncate import Tiers
 from sightline.context.messages.window import Window
 from sightline.context.projection.select import Selection
 from sightline.context.projection.tools import ToolSet

@@ -42,7 +42,7 @@ from sightline.context.ledger.store import Clock
 from sightline.context.messages.gate import guarded_text
 from sightline.context.messages.parts import Entry, Input, Message, ToolCall
 from sightline.context.messages.redact import redact
-from sightline.context.messages.truncate import Tiers
+from sightline.context.messages.replay import Tiers
 from sightline.context.projection.temporal import change_note, changed_signal
 from sightline.context.projection.tools import ToolTarget
 from sightline.context.slots.budget import Budget

@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from sightline.agent.toolbox.advice import about_failure, missing_app, missing_node
 from sightline.agent.toolbox.bench import Bench
 from sightline.agent.toolbox.results import RESULT_CHARS, Ran, rendered, safe_json
-from sightline.context.projection.actions import action_details
-from sightline.context.projection.danger import danger_line
+from sightline.context.projection.actions import action_details, danger_line
 from sightline.context.projection.escape import reveal
 from sightline.context.projection.tail import EVERY_APP, app_heading, tree_body
 from sightline.context.projection.tools import FOCUS, QUERY, UNFOCUS, ToolTarget

@@ -24,10 +24,10 @@ from sightline.agent.toolbox.ledger import LEDGER_TOOLS, run_ledger
 from sightline.agent.toolbox.results import Ran
 from sightline.context.messages.parts import UNREADABLE, ToolCall
 from sightline.context.projection.fold import fold
-from sightline.context.projection.names import NAME_LIMIT
 from sightline.context.projection.tools import (
     FIXED_TOOLS,
     INVOKE,
+    NAME_LIMIT,
     Tool,
     ToolSet,
     ToolTarget,

@@ -13,9 +13,8 @@ from sightline.cli.commands.app_path import AppPath, find_path
 from sightline.cli.commands.command import CommandCall, Section
 from sightline.cli.commands.lines import columns
 from sightline.cli.commands.offers import offering
-from sightline.context.dialects.causes import CAUSES
 from sightline.context.dialects.drift import Drift
-from sightline.context.dialects.missed import cause_of
+from sightline.context.dialects.missed import CAUSES, cause_of
 from sightline.context.ledger import Ledger, StoredUsage, Totals
 from sightline.context.projection.select import WHY_CUT, Omission, Selection
 from sightline.context.slots.prompt import RULES, Receipt, SlotLine

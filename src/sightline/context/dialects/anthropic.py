@@ -30,14 +30,12 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
-from sightline.context.dialects.attachments import inline, is_web
 from sightline.context.dialects.decoder import Decoder, Open, written
 from sightline.context.dialects.events import CacheMiss, Event, StopReason, Usage, UsageFields, at
-from sightline.context.dialects.names import wire_id
+from sightline.context.dialects.names import ToolDefinition, inline, is_web, wire_id
 from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import UNKNOWN, Stored, as_text, flat, message_of, role_of
-from sightline.context.dialects.tools import ToolDefinition
 from sightline.context.dialects.turns import PromptTurn, begun, last_question, own_form, texts_of
 from sightline.context.messages.parts import (
     File,

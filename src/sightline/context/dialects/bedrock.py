@@ -25,11 +25,10 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.context.dialects.attachments import inline
 from sightline.context.dialects.decoder import Decoder, Open, written
 from sightline.context.dialects.events import Event, StopReason, Usage, UsageFields, at
 from sightline.context.dialects.framing import EventStreamReader
-from sightline.context.dialects.names import wire_id
+from sightline.context.dialects.names import inline, wire_id
 from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import UNKNOWN, Stored, as_text, message_of, role_of

@@ -18,7 +18,7 @@ from typing import AnyStr, Final, Literal, TypeAlias
 
 import msgspec
 
-from sightline.context.messages.truncate import CUT_MARKS
+from sightline.context.messages.replay import CUT_MARKS
 
 DriftKind: TypeAlias = Literal["same", "appended", "fold", "tier", "named", "regression"]
 MILLION: Final = 1_000_000

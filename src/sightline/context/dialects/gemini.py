@@ -23,10 +23,9 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.context.dialects.attachments import inline
 from sightline.context.dialects.decoder import Decoder, written
 from sightline.context.dialects.events import Event, StopReason, Usage, UsageFields
-from sightline.context.dialects.names import wire_id
+from sightline.context.dialects.names import ToolDefinition, inline, wire_id
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import (
     CACHED_CONTENT,
@@ -44,7 +43,6 @@ from sightline.context.dialects.stored import (
     message_of,
     role_of,
 )
-from sightline.context.dialects.tools import ToolDefinition
 from sightline.context.dialects.turns import begun, own_form, texts_of
 from sightline.context.messages.parts import (
     File,

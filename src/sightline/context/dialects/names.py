@@ -1,10 +1,19 @@
-"""Tool names and call ids that a vendor accepts, from ours, the same every time.
+"""Tools, call ids and files as a vendor accepts them, from ours, the same every time.
 
-    legal already       →  itself
-    anything else       →  what is legal of it, cut, "_" and a hash of the whole
+    a name or id that is legal already   →  itself
+    anything else                        →  what is legal of it, cut, "_" and a hash of the whole
 
 The hash depends on nothing but the original, so the bytes of a request do not
 change when tools come and go around it. `Names` keeps the way back.
+
+Tool definitions come in the two spellings that are around:
+
+    {"name", "description"?, "parameters"?}           ours
+    {"type": "function", "function": {"name", …}}     OpenAI's, which many speak
+
+A file is inline data, an address that the vendor can fetch, or words about it. What an API
+cannot take is never dropped in silence: the model reads that there was a file, and the
+request has a note.
 """
 
 from __future__ import annotations
@@ -12,13 +21,74 @@ from __future__ import annotations
 import re
 from base64 import b32encode
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from sightline.context.dialects.profile import IdRule, Tools
+from sightline.context.messages.parts import File
 from sightline.errors import InvalidInput
+
+# RFC 2397.
+DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.-]+)*;base64,(.*)", re.DOTALL)
+
+
+class Inline(NamedTuple):
+    """A file's content in base64, and its media type."""
+
+    mime: str
+    data: str
+
+
+def inline(file: File) -> Inline | None:
+    """Return the content of a `data:` address; None for any other."""
+    match = DATA_URI.fullmatch(file.uri)
+    return Inline(match[1] or file.mime, match[2]) if match else None
+
+
+def is_web(file: File) -> bool:
+    """Whether a file has a web address, which a vendor could fetch."""
+    return file.uri.startswith(("https://", "http://"))
+
+
+def placeholder(file: File) -> str:
+    """Write the words that stand for a file which an API does not take."""
+    where = "" if file.uri.startswith("data:") else f" at {file.uri}"
+    return f"[file {file.name or 'without a name'} ({file.mime}){where}, not shown]"
+
+
+class ToolDefinition(msgspec.Struct, frozen=True):
+    """A tool by name, with the JSON Schema of its arguments (an object)."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+def read_tools(definitions: Iterable[Mapping[str, Any]]) -> list[ToolDefinition]:
+    """Read definitions in order; raise `InvalidInput` with the place of a bad one."""
+    return [_read(number, given) for number, given in enumerate(definitions)]
+
+
+def _read(number: int, given: Mapping[str, Any]) -> ToolDefinition:
+    inner = given.get("function", given)
+    if not isinstance(inner, Mapping):
+        raise InvalidInput(f"tools[{number}]: its function is not an object")
+    name = inner.get("name")
+    if not isinstance(name, str) or not name:
+        raise InvalidInput(f"tools[{number}]: a tool needs a name")
+    description = inner.get("description", "")
+    if not isinstance(description, str):
+        raise InvalidInput(f"tools[{number}] ({name}): its description is not text")
+    parameters = inner.get("parameters") or inner.get("input_schema") or {}
+    if not isinstance(parameters, Mapping):
+        raise InvalidInput(f"tools[{number}] ({name}): its parameters are not a JSON Schema")
+    # Several vendors refuse a schema that does not say it is an object with properties.
+    return ToolDefinition(name, description, {"type": "object", "properties": {}, **parameters})
+
 
 HASH_CHARS: Final = 8
 # From the vendors' API references. Mistral alone wants exactly nine.

@@ -38,9 +38,8 @@ import msgspec
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.turns import PromptTurn, place_tail
 from sightline.context.messages.parts import File, Message, Part, Reasoning, Text
-from sightline.context.projection.changes import ShownState, render_changes
+from sightline.context.projection.changes import ShownState, brief_state, render_changes, timeless
 from sightline.context.projection.escape import BLOCK_NAMES
-from sightline.context.projection.unchanged import brief_state, timeless
 
 Growing: TypeAlias = Literal["turn", "session"]
 Repeat: TypeAlias = Literal["whole", "brief"] | Growing

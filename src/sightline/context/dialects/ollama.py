@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
-from sightline.context.dialects.attachments import inline, placeholder
 from sightline.context.dialects.decoder import Decoder, written
 from sightline.context.dialects.events import Event, StopReason, Usage, UsageFields
 from sightline.context.dialects.framing import LineReader
+from sightline.context.dialects.names import inline, placeholder
 from sightline.context.dialects.openai_chat import error_text, tool_json
 from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Segment, to_json

@@ -17,15 +17,13 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.context.dialects.attachments import inline, is_web
 from sightline.context.dialects.decoder import Decoder, Open, read_frame
 from sightline.context.dialects.events import Event, StopReason, Usage, UsageFields
 from sightline.context.dialects.framing import Frame
-from sightline.context.dialects.names import wire_id
+from sightline.context.dialects.names import ToolDefinition, inline, is_web, wire_id
 from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import UNKNOWN, Stored, arguments_of, as_text, flat, role_of
-from sightline.context.dialects.tools import ToolDefinition
 from sightline.context.dialects.turns import PromptTurn, own_thoughts, texts_of
 from sightline.context.messages.parts import (
     File,

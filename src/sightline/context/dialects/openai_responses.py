@@ -15,15 +15,13 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from sightline.context.dialects.attachments import inline, is_web
 from sightline.context.dialects.decoder import Decoder, Open
 from sightline.context.dialects.events import CacheMiss, Event, Usage, UsageFields
-from sightline.context.dialects.names import wire_id
+from sightline.context.dialects.names import ToolDefinition, inline, is_web, wire_id
 from sightline.context.dialects.openai_chat import BREAKPOINT, error_text, stored_content
 from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import Stored, arguments_of, as_text, flat, role_of
-from sightline.context.dialects.tools import ToolDefinition
 from sightline.context.dialects.turns import own_form
 from sightline.context.messages.parts import (
     File,

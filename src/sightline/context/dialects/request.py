@@ -24,9 +24,8 @@ import msgspec
 from msgspec.structs import replace
 
 from sightline._keywords import NamesKeywords
-from sightline.context.dialects.attachments import placeholder
 from sightline.context.dialects.drift import ByteSpan, Wire
-from sightline.context.dialects.names import Names
+from sightline.context.dialects.names import Names, ToolDefinition, placeholder, read_tools
 from sightline.context.dialects.observations import (
     GROWING,
     OPENINGS,
@@ -47,7 +46,6 @@ from sightline.context.dialects.segments import (
     memory_of,
     to_json,
 )
-from sightline.context.dialects.tools import ToolDefinition, read_tools
 from sightline.context.dialects.turns import Note, PromptTurn, place_tail, tail_of, turns_of
 from sightline.context.messages.parts import File, Message, Text
 from sightline.context.projection.changes import ShownState

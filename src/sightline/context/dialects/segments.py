@@ -31,7 +31,7 @@ import msgspec
 from sightline.context.dialects.profile import Cache, Profile
 from sightline.context.dialects.turns import PromptTurn
 from sightline.context.messages.parts import File, Message, Part
-from sightline.context.messages.truncate import Tiers
+from sightline.context.messages.replay import Tiers
 from sightline.context.tokens.counts import SeenMessages
 
 to_json: Final = msgspec.json.Encoder().encode

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from sightline.context.dialects.attachments import placeholder
+from sightline.context.dialects.names import placeholder
 from sightline.context.dialects.profile import Profile, TailRules
 from sightline.context.messages.parts import (
     File,

@@ -23,10 +23,21 @@ is new, or of which more changed than its nodes, is shown as a whole.
 `ShownState` is what a block showed, line by line, in its format: a value that can be kept as JSON
 by whoever has no memory between two requests. Lines are kept as `tail` marks them and revealed in
 the finished block, which is sealed as every block is: no line of an app's can pass for ours.
+
+Where the block before it in the same user turn still holds, a state block may say so in a word:
+
+    <slop-state generated_at="2026-04-28T10:30:07Z" format="text/tree">
+    (unchanged since observation 1 of this turn)
+    </slop-state>
+
+It is rendered fresh, has its own time and stands last, as every tail; only its body is
+a reference. Two tails are the same if nothing but their times differs: an app that
+lost its connection, an action that appeared, a catalogue that grew is a change.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -36,7 +47,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw
 
-from sightline.context.projection.escape import escape_line, reveal
+from sightline.context.projection.escape import BLOCK_NAMES, escape_line, reveal
 from sightline.context.projection.moment import format_moment
 from sightline.context.projection.tail import (
     AVAILABLE,
@@ -53,7 +64,6 @@ from sightline.context.projection.tail import (
     sealed,
     tree_body,
 )
-from sightline.context.projection.unchanged import timeless
 from sightline.slop.protocol.codec import encode
 from sightline.slop.protocol.jsontext import canonical
 from sightline.slop.protocol.path import join
@@ -386,3 +396,28 @@ def _named_nodes(change: _AppChanges) -> Iterator[_NodeChange]:
 def _json_node(node: _NodeChange) -> str:
     after = "" if node.after is None else f'"after":{quoted(node.after) if node.after else "null"},'
     return f'{{"path":{quoted(node.path)},{after}"node":{node.text}}}'
+
+
+_TIME: Final = re.compile(rf'^(<(?:{"|".join(BLOCK_NAMES)})) generated_at="[^"\n]*"', re.MULTILINE)
+_STATE: Final = re.compile(
+    rf'^<{BLOCK_NAMES[0]} generated_at="[^"\n]*" format="([^"\n]*)">$', re.MULTILINE
+)
+
+
+def timeless(tail: str) -> str:
+    """Return a tail without the times of its blocks, to compare it with another."""
+    return _TIME.sub(r"\1", tail)
+
+
+def brief_state(tail: str, observation: int) -> str:
+    """Return the state block of a tail with a reference for a body; empty if it has none.
+
+    The body is of the block's own format, so that what parses bodies can parse this one.
+    """
+    opening = _STATE.search(tail)
+    if opening is None:
+        return ""
+    body = f'{{"unchanged_since_observation":{observation}}}'
+    if opening[1] == "text/tree":
+        body = f"(unchanged since observation {observation} of this turn)"
+    return f"{opening[0]}\n{body}\n</{BLOCK_NAMES[0]}>"

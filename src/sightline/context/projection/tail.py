@@ -34,8 +34,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import msgspec
 from msgspec import Raw, UnsetType
 
-from sightline.context.projection.actions import about_lines, write_actions
-from sightline.context.projection.danger import danger_line
+from sightline.context.projection.actions import about_lines, danger_line, write_actions
 from sightline.context.projection.escape import (
     BLOCK_NAMES,
     escape_line,
