@@ -15,16 +15,13 @@ import msgspec
 
 from sightline.context.ledger.memos import index_memo
 from sightline.context.ledger.rows import Row, RowReader, RowWriter
-from sightline.context.ledger.schema import TABLES
+from sightline.context.ledger.schema import HELD, TABLES
 from sightline.context.ledger.seal import ZERO
 from sightline.context.ledger.store import Store, Watch
 from sightline.errors import InvalidInput
 
 # What a session has beside its row; not who runs a turn in it, and what is not stored yet.
-_HELD: Final = (
-    "groups", "messages", "session_state", "usage", "receipts", "undone", "strategy_states",
-    "checkpoints", "checkpoint_writes", "exchanges", "attachments",
-)  # fmt: skip
+_HELD: Final = tuple(n for n in HELD if n not in ("owners", "open_replies", "open_calls"))
 _COLUMNS: Final = {
     table: tuple(name for name in TABLES[table].names if (table, name) != ("messages", "status"))
     for table in (*_HELD, "sessions", "llm_memos", "calibrations", "trusted")

@@ -18,6 +18,7 @@ from sightline.context.ledger.groups import objects_of
 from sightline.context.ledger.kept import entries_of
 from sightline.context.ledger.notes import put_strategy_state
 from sightline.context.ledger.rows import Row, RowReader, RowWriter, at_most, find_session
+from sightline.context.ledger.schema import HELD
 from sightline.context.ledger.seal import ZERO
 from sightline.context.ledger.store import Noun
 from sightline.context.ledger.transaction import Transaction
@@ -26,11 +27,6 @@ from sightline.context.messages.gate import Gate
 from sightline.context.messages.window import Window
 from sightline.errors import InvalidInput, NotFound, SessionChanged
 
-_HELD: Final = (
-    "messages", "groups", "session_state", "usage", "receipts", "undone", "strategy_states",
-    "checkpoints", "checkpoint_writes", "owners", "open_replies", "open_calls", "exchanges",
-    "attachments",
-)  # fmt: skip
 # What is nearly all that a session weighs.
 _WEIGHED: Final = {
     "messages": "length(content) + coalesce(length(parts), 0)", "receipts": "length(body)",
@@ -309,7 +305,7 @@ def delete_session(tx: Transaction, session: Row) -> None:
     """Delete a session with all that it holds, its attachments too."""
     if tx.attachments.is_open or objects_of(tx.db, session["id"]):
         tx.attachments.sweep(session["uuid"])
-    for table in _HELD:
+    for table in HELD:
         tx.db.delete(table, "session_id = ?", (session["id"],))
     tx.forget_session(session)
 

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import groupby
-from operator import attrgetter, itemgetter
-from typing import Any, Final, NamedTuple, TypeAlias
+from operator import itemgetter
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -30,17 +30,10 @@ from sightline.context.ledger.kept import fault, is_row
 from sightline.context.ledger.memos import memo_stems
 from sightline.context.ledger.rows import Row, RowReader, first
 from sightline.context.ledger.schema import TABLES
-from sightline.context.ledger.seal import (
-    CHAINED,
-    ZERO,
-    Value,
-    broken_seals,
-    group_chain,
-    row_digest,
-    tally_move,
-)
+from sightline.context.ledger.seal import ZERO, Value, broken_seals, tally_move
 from sightline.context.ledger.store import Store, Watch
 from sightline.context.ledger.transaction import seal
+from sightline.context.ledger.writer import chain_of
 from sightline.errors import LedgerDamaged
 
 _SEALED: Final = TABLES["messages"].sealed
@@ -59,28 +52,6 @@ _TALLIED: Final = (
     "session_state", "usage", "receipts", "undone", "strategy_states", "checkpoints",
     "checkpoint_writes",
 )  # fmt: skip
-
-
-class _Group(NamedTuple):
-    """A row of `groups`: the sealed columns first."""
-
-    id: int
-    session_id: int
-    seq: int
-    status: str
-    first_seq: int
-    messages: int
-    tokens: int
-    created_at: str
-    salt: bytes | None
-    content_digest: bytes
-    chain: bytes
-    digest: bytes
-    tokens_before: int
-
-
-_GROUP_END: Final = len(TABLES["groups"].sealed)
-_fixed: Final = attrgetter(*CHAINED)
 
 
 class VerifyReport(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -209,27 +180,28 @@ class _Check:
         run = next(runs, None)
         before, position, tokens, live = ZERO, 0, 0, 0
         next_seq: int | None = 0  # None after a group whose own figures cannot be trusted
-        for group in self._groups(session["id"]):
+        for group in self._rows("groups", "WHERE session_id = ? ORDER BY seq", (session["id"],)):
             rows: list[_Row] = []
-            if run is not None and run[0] == group.id:
+            if run is not None and run[0] == group["id"]:
                 rows = run[1]
                 run = next(runs, None)
-            intact = row_digest("groups", group[:_GROUP_END]) == group.digest
+            intact = seal("groups", group) == group["digest"]
             self._group(name, group, rows, intact=intact)
             if not intact:
-                self.find(f"{name}: group {group.id} was altered")
-                before, next_seq, position = group.chain, None, position + 1
+                self.find(f"{name}: group {group['id']} was altered")
+                before, next_seq, position = group["chain"], None, position + 1
                 continue
-            if group.seq != position or next_seq not in (None, group.first_seq):
-                self.find(f"{name}: a group before group {group.id} is missing")
-            if group_chain(before, _fixed(group)) != group.chain:
-                self.find(f"{name}: the chain breaks at group {group.id}")
-            if group.tokens_before != tokens:
-                self.find(f"{name}: group {group.id} has a wrong tokens_before")
-            if group.status == "live":
-                tokens += group.tokens
+            if group["seq"] != position or next_seq not in (None, group["first_seq"]):
+                self.find(f"{name}: a group before group {group['id']} is missing")
+            if chain_of(before, group) != group["chain"]:
+                self.find(f"{name}: the chain breaks at group {group['id']}")
+            if group["tokens_before"] != tokens:
+                self.find(f"{name}: group {group['id']} has a wrong tokens_before")
+            if group["status"] == "live":
+                tokens += group["tokens"]
                 live += 1
-            before, next_seq, position = group.chain, group.first_seq + group.messages, position + 1
+            before, position = group["chain"], position + 1
+            next_seq = group["first_seq"] + group["messages"]
         self._counts["groups"] += position
         while run is not None:
             self.find(f"{name}: message {run[1][0][0]} belongs to no group of it")
@@ -240,40 +212,36 @@ class _Check:
         if next_seq not in (None, session["next_seq"]):
             self.find(f"{name}: messages at its end are missing")
 
-    def _group(self, name: str, group: _Group, rows: list[_Row], *, intact: bool) -> None:
+    def _group(self, name: str, group: Row, rows: list[_Row], *, intact: bool) -> None:
         """Check a group's messages, each sealed to the one before it."""
         self._counts["messages"] += len(rows)
         for row in rows:
             if KEPT in (row[_PARTS] or ""):
-                self._keep(group.session_id, kept_in, row[_PARTS])
-        broken = broken_seals(group.salt or ZERO, rows, _END)
+                self._keep(group["session_id"], kept_in, row[_PARTS])
+        broken = broken_seals(group["salt"] or ZERO, rows, _END)
         for index in broken:
             self.find(
                 f"{name}: message {rows[index][0]} (seq {rows[index][_SEQ]}) was altered, or the "
                 "one before it is missing"
             )
-        if not set(map(_dropped, rows)) <= {int(group.status == "dropped")}:
-            self.find(f"{name}: messages of group {group.id} are not marked as it is")
+        if not set(map(_dropped, rows)) <= {int(group["status"] == "dropped")}:
+            self.find(f"{name}: messages of group {group['id']} are not marked as it is")
         if not intact:
             return
-        if group.status in ("undone", "removed"):
+        if group["status"] in ("undone", "removed"):
             if rows:
-                self.find(f"{name}: group {group.id} was removed but has messages")
+                self.find(f"{name}: group {group['id']} was removed but has messages")
             return
         found = (len(rows), rows[-1][_DIGEST] if rows else None)
-        if found != (group.messages, group.content_digest):
-            self.find(f"{name}: group {group.id} has other messages than were stored")
-        elif not broken and sum(map(_tokens, rows)) != group.tokens:
-            self.find(f"{name}: group {group.id} has a wrong weight")
+        if found != (group["messages"], group["content_digest"]):
+            self.find(f"{name}: group {group['id']} has other messages than were stored")
+        elif not broken and sum(map(_tokens, rows)) != group["tokens"]:
+            self.find(f"{name}: group {group['id']} has a wrong weight")
 
     def _keep(self, session_id: int, read: Callable[[str], Iterable[str]], text: str) -> None:
         """Note what a session keeps apart; what cannot be read is found by its seal."""
         with suppress(msgspec.DecodeError):
             self._kept.setdefault(session_id, set()).update(read(text))
-
-    def _groups(self, session_id: int) -> Iterator[_Group]:
-        sql = f"SELECT {', '.join(_Group._fields)} FROM groups WHERE session_id = ? ORDER BY seq"
-        return map(_Group._make, self._db.scan(sql, (session_id,)))
 
     def _runs(self, session_id: int) -> Iterator[tuple[int, list[_Row]]]:
         """Read a session's messages in order, page by page, as runs of one group each."""
