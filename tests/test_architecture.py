@@ -203,7 +203,7 @@ def test_nothing_of_the_ledger_but_its_door_imports_the_engine() -> None:
         )
     }
     # `doctor` tells which SQLite there is.
-    assert importers == {"context/ledger/engines.py", "cli/doctor.py"}
+    assert importers == {"context/ledger/ledger.py", "cli/doctor.py"}
 
 
 @pytest.mark.parametrize(

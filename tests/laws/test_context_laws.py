@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from context.messages.entry_values import entry, result_entry
 from laws.messages import texts
-from sightline.context.ledger.sqlite.statement import one_statement
+from sightline.context.ledger.sqlite.process import one_statement
 from sightline.context.messages.gate import check_text, storable
 from sightline.context.messages.memos import content_stems, keywords, normal_tags
 from sightline.context.messages.parts import Entry, Message, Raw, Text

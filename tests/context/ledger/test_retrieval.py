@@ -16,7 +16,7 @@ from context.ledger.helpers import file_of, fill, group_ids
 from sightline.context.ledger import Ledger, Session
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult
 from sightline.context.ledger.schema import TABLES
-from sightline.context.ledger.sqlite.statement import one_statement
+from sightline.context.ledger.sqlite.process import one_statement
 from sightline.context.messages.parts import Message, ToolResult
 from sightline.context.messages.replay import truncate
 from sightline.errors import QueryRefused

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from context.ledger.helpers import contents, fill, group_ids
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.exchanges import NewExchange
 from sightline.context.ledger.schema import TABLES
-from sightline.context.ledger.sqlite.presence import attend, is_held
+from sightline.context.ledger.sqlite.store import SqliteStore
 from sightline.context.ledger.work import OpenWork
 from sightline.context.messages.gate import Gate
 from sightline.context.messages.parts import Message
@@ -194,13 +195,14 @@ def test_a_session_has_a_parent_and_a_title(ledger: Ledger) -> None:
 
 
 def test_an_owner_who_cannot_be_asked_is_not_declared_dead(tmp_path: Path) -> None:
-    ledger, name = tmp_path / "work.db", "0" * 32
-    assert not is_held(ledger, name)
-    leave = attend(ledger, name)
-    [lock] = [path for path in tmp_path.iterdir() if name in path.name]
-    assert is_held(ledger, name)
-    lock.unlink()
-    lock.symlink_to(lock.name)  # opening it fails, for another reason than that it is gone
-    assert is_held(ledger, name)
-    leave()
-    assert not is_held(ledger, name)
+    name = "0" * 32
+    with closing(SqliteStore(tmp_path / "work.db")) as store:
+        assert not store.attends(name)
+        leave = store.attend(name)
+        [lock] = [path for path in tmp_path.iterdir() if name in path.name]
+        assert store.attends(name)
+        lock.unlink()
+        lock.symlink_to(lock.name)  # opening it fails, for another reason than that it is gone
+        assert store.attends(name)
+        leave()
+        assert not store.attends(name)

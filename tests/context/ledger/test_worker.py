@@ -18,6 +18,7 @@ import pytest
 from context.ledger.helpers import fill
 from context.ledger.hostile import HOSTILE
 from sightline.context.ledger import Ledger
+from sightline.context.ledger.retrieval import QueryLimits
 from sightline.context.ledger.sqlite import worker
 from sightline.context.ledger.sqlite.worker import (
     QueryAnswer,
@@ -49,9 +50,11 @@ def heap() -> Iterator[None]:
     apsw.hard_heap_limit(0)
 
 
-def request(sql: str, **changes: Any) -> QueryRequest:
-    made = QueryRequest(sql, 1, rows=5, cell_chars=10, total_chars=100, seconds=0.3, memory_mib=16)
-    return msgspec.structs.replace(made, **changes)
+LIMITS = QueryLimits(rows=5, cell_chars=10, total_chars=100, seconds=0.3, memory_mib=16)
+
+
+def request(sql: str, session_id: int | None = 1, **changes: Any) -> QueryRequest:
+    return QueryRequest(sql, session_id, msgspec.structs.replace(LIMITS, **changes))
 
 
 def test_rows_and_cells_are_cut_and_said_to_be(path: Path) -> None:

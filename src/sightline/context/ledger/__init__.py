@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from sightline.context.ledger.groups import Group
 from sightline.context.ledger.ledger import Ledger
-from sightline.context.ledger.memos import Memos
+from sightline.context.ledger.memos import Memos, MemoShelf
 from sightline.context.ledger.retrieval import SearchHit
 from sightline.context.ledger.sessions import Session, SessionOverview
-from sightline.context.ledger.shelf import MemoShelf
 from sightline.context.ledger.usage import StoredReceipt, StoredUsage, Totals
 from sightline.context.messages.gate import LedgerLimits
 

@@ -16,9 +16,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from sightline.context.ledger.attachments import entries_of, is_row, names_in, sweep_rows
 from sightline.context.ledger.codec import ENTRY_COLUMNS, KEPT, entry_of, kept_in, without_bytes
 from sightline.context.ledger.history import group_rows
-from sightline.context.ledger.kept import entries_of, is_row, names_in, sweep_rows
 from sightline.context.ledger.rows import Row, RowReader, at_most, first, marks
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import ZERO

@@ -27,20 +27,19 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from sightline._keywords import names_keywords
-from sightline.context.ledger.attachments import Attachments
+from sightline.context.ledger.attachments import Attachments, entries_of
 from sightline.context.ledger.codec import ENTRY_COLUMNS, bytes_in
 from sightline.context.ledger.copying import CopyReport, copy_ledger
-from sightline.context.ledger.engines import engine_for
 from sightline.context.ledger.exchanges import Exchanges
 from sightline.context.ledger.groups import Groups, forget_undone, objects_of, sweep
 from sightline.context.ledger.history import HistoryReader
-from sightline.context.ledger.kept import entries_of
 from sightline.context.ledger.memos import Memos
 from sightline.context.ledger.notes import Scratchpad, States, StrategyStates
-from sightline.context.ledger.paths import expanded
+from sightline.context.ledger.paths import database_url, expanded
 from sightline.context.ledger.portable import export_session, import_session
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit, describe
 from sightline.context.ledger.sessions import Session, Sessions, check_head
+from sightline.context.ledger.sqlite.store import SqliteStore
 from sightline.context.ledger.store import Clock, Mode, Store, Watch, now_utc
 from sightline.context.ledger.threads import Threads
 from sightline.context.ledger.transaction import Transaction
@@ -53,7 +52,7 @@ from sightline.context.messages.given import message_given
 from sightline.context.messages.parts import Draft, Entry, Message, outcome_of
 from sightline.context.messages.window import TokenWindow, Window
 from sightline.context.tokens.tokens import ESTIMATE, counter_for
-from sightline.errors import InvalidInput, LedgerUnavailable
+from sightline.errors import InvalidInput, LedgerUnavailable, MissingExtra
 
 DEFAULT_STRATEGY: Final = "openai"
 IN_MEMORY: Final = ":memory:"
@@ -97,7 +96,7 @@ class Ledger:
             self._temporary = TemporaryDirectory(prefix="sightline-")
             path = Path(self._temporary.name) / "ledger.db"
         kept = Attachments(attachments)
-        self._store = (engine or engine_for(path))(path, mode=mode, clock=clock)
+        self._store = (engine or _engine_for(path))(path, mode=mode, clock=clock)
         self._store.attachments = kept
         self._gate = Gate(limits or LedgerLimits(), redact)
         self._history = HistoryReader(self._store)
@@ -389,6 +388,22 @@ class Ledger:
         if message is draft.message:
             return draft
         return Draft(message, draft.tokens, draft.basis, draft.incomplete)
+
+
+def _engine_for(path: str | os.PathLike[str]) -> Callable[..., Store]:
+    """Give the engine of a ledger. Raise `MissingExtra` where its package is not installed."""
+    if database_url(path) is None:
+        return SqliteStore
+    try:
+        # Imported here: only who has such a ledger needs the package.
+        from sightline.context.ledger.postgres.store import PostgresStore
+    except ModuleNotFoundError as error:
+        from sightline._distribution import install
+
+        raise MissingExtra(
+            f"a ledger in PostgreSQL needs {error.name}: {install('postgres')}"
+        ) from error
+    return PostgresStore
 
 
 @lru_cache(maxsize=64)

@@ -21,8 +21,8 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
+from sightline.context.ledger.attachments import entries_of
 from sightline.context.ledger.codec import ENTRY_COLUMNS
-from sightline.context.ledger.kept import entries_of
 from sightline.context.ledger.notes import put_strategy_state
 from sightline.context.ledger.rows import Row, find_session, with_json
 from sightline.context.ledger.sessions import Session, name_for, new_session, session_of

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -24,6 +24,8 @@ Row: TypeAlias = dict[str, Any]
 Values: TypeAlias = Sequence[Value]
 Statement: TypeAlias = tuple[str, Values]
 _NO_LIMIT: Final = 2**53
+_AT_ONCE: Final = 500
+_T = TypeVar("_T")
 
 
 class RowReader(Protocol):
@@ -134,6 +136,11 @@ def with_json(row: Sequence[Any], at: int) -> list[Any]:
     if values[at] is not None:
         values[at] = msgspec.json.decode(values[at])
     return values
+
+
+def portions(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """Split values into as many as one statement takes: engines bound how many it may have."""
+    return (values[start : start + _AT_ONCE] for start in range(0, len(values), _AT_ONCE))
 
 
 def marks(values: Sequence[object]) -> str:

@@ -13,9 +13,9 @@ from uuid import uuid4
 
 import msgspec
 
+from sightline.context.ledger.attachments import entries_of
 from sightline.context.ledger.codec import ENTRY_COLUMNS
 from sightline.context.ledger.groups import objects_of
-from sightline.context.ledger.kept import entries_of
 from sightline.context.ledger.notes import put_strategy_state
 from sightline.context.ledger.rows import Row, RowReader, RowWriter, at_most, find_session
 from sightline.context.ledger.schema import HELD

@@ -12,18 +12,17 @@ What was dropped or removed from the session is in no checkpoint any more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import msgspec
 
-from sightline.context.ledger.attachments import Attachments
+from sightline.context.ledger.attachments import Attachments, fetching, names_in
 from sightline.context.ledger.codec import from_columns
 from sightline.context.ledger.groups import forget_undone
 from sightline.context.ledger.history import HistoryReader
-from sightline.context.ledger.kept import fetching, names_in
-from sightline.context.ledger.rows import Row, RowReader, at_most, first, marks
+from sightline.context.ledger.rows import Row, RowReader, at_most, first, marks, portions
 from sightline.context.ledger.sessions import delete_session, new_session
 from sightline.context.ledger.store import Noun, Store
 from sightline.context.ledger.transaction import Transaction
@@ -33,9 +32,7 @@ from sightline.context.messages.parts import Message, outcome_of
 from sightline.context.tokens.tokens import ESTIMATE, counter_for
 from sightline.errors import InvalidInput, TooLarge
 
-_T = TypeVar("_T")
 _ONE: Final = "session_id = ? AND namespace = ? AND checkpoint = ?"
-_AT_ONCE: Final = 500  # keys in one question; engines bound the values of a statement
 _STRATEGY: Final = "openai"  # whose form of tool calls replays to every vendor's dialect
 
 
@@ -220,7 +217,7 @@ class Threads(Noun):
         """Return the id of each message in the session, where those that are new go last."""
         keys = list(_keys(messages))
         numbers: dict[str, int] = {}
-        for some in _portions(keys):
+        for some in portions(keys):
             sql = (
                 "SELECT append_key, id FROM messages "
                 f"WHERE session_id = ? AND append_key IN ({marks(some)})"
@@ -289,7 +286,7 @@ def _messages(
     db: RowReader, session_id: int, numbers: list[int], objects: Attachments
 ) -> tuple[Message, ...]:
     known: dict[int, Message] = {}
-    for some in _portions(numbers):
+    for some in portions(numbers):
         rows = db.fetch(
             "SELECT id, role, content, parts FROM messages "
             f"WHERE id IN ({marks(some)}) AND session_id = ? AND dropped = 0",
@@ -301,7 +298,3 @@ def _messages(
             for number, role, content, parts in rows
         )
     return tuple(known[number] for number in numbers if number in known)
-
-
-def _portions(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    return (values[start : start + _AT_ONCE] for start in range(0, len(values), _AT_ONCE))

@@ -23,10 +23,9 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from sightline.context.ledger.attachments import Attachments
+from sightline.context.ledger.attachments import Attachments, fetching, is_row
 from sightline.context.ledger.codec import KEPT, kept_in
 from sightline.context.ledger.groups import kept_in_undone
-from sightline.context.ledger.kept import fault, is_row
 from sightline.context.ledger.memos import memo_stems
 from sightline.context.ledger.rows import Row, RowReader, first
 from sightline.context.ledger.schema import TABLES
@@ -166,8 +165,10 @@ class _Check:
                 )
             for file in sorted(self._kept.pop(session["id"], ())):
                 self._files += is_row(file)
-                if wrong := fault(self._db, self._attachments, file):
-                    self.find(f"session {session['id']}: {wrong}")
+                try:
+                    fetching(self._db, self._attachments, [file])(file)
+                except LedgerDamaged as error:
+                    self.find(f"session {session['id']}: {error}")
             if self._faults == faults:
                 self._seals[session["id"]] = name
         for orphan in tallies:

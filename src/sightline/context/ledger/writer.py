@@ -11,8 +11,8 @@ import os
 from operator import itemgetter
 from typing import Final, NamedTuple
 
+from sightline.context.ledger.attachments import keep_row
 from sightline.context.ledger.codec import to_columns, tool_call_id_of
-from sightline.context.ledger.kept import keep_row
 from sightline.context.ledger.rows import Row
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import CHAINED, ZERO, Value, group_chain, message_digest

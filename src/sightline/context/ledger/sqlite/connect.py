@@ -134,10 +134,15 @@ def _create(path: Path) -> None:
                 raise LedgerUnusable(f"{path} is not a file")
             return
         with contextlib.suppress(FileExistsError):  # another process made it meanwhile
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+            make_file(path)
         sync_directory(path.parent)
     except OSError as error:
         raise LedgerUnusable(f"{path} cannot be made: {error.strerror}") from error
+
+
+def make_file(path: Path) -> None:
+    """Make an empty file that nobody else can read. Raises `FileExistsError` if there is one."""
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 
 
 def sync_directory(directory: Path) -> None:

@@ -3,6 +3,10 @@
 Nothing it says can write, attach, load, hang or fill the memory: the process
 (worker.py) only reads, and it is killed when it does not answer in time. A
 session sees its own rows; dropped ones it does not see.
+
+A query is taken apart enough to know where it ends. `one_statement` returns it without comments
+and closing semicolon, so that it can stand in parentheses; the continuation of a result is then a
+query over the query, and any answer, however long, can be read to its end.
 """
 
 from __future__ import annotations
@@ -21,15 +25,32 @@ from typing import Final
 
 import msgspec
 
+from sightline._lazy import lazy_pattern
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult
-from sightline.context.ledger.sqlite.statement import cell_after, literal, one_statement, rows_after
-from sightline.context.ledger.sqlite.worker import QueryAnswer, QueryRequest
+from sightline.context.ledger.sqlite.worker import QueryAnswer, QueryRequest, write_frame
 from sightline.errors import InvalidInput, QueryRefused
 
 _START_S: Final = 30.0
 _GRACE_S: Final = 0.5  # for an answer that is ready and on its way
 _MAX_ID: Final = 2**63 - 1
 _NUMBERED: Final = re.compile(r":\d+\Z")
+# Strings, quoted names, comments, a semicolon, or a run of anything else. Openers
+# without their end match alone and are refused.
+_TOKEN: Final = lazy_pattern(
+    r"""
+      (?P<quoted> '(?:[^']|'')*' | "(?:[^"]|"")*" | `(?:[^`]|``)*` | \[[^\]]*\] )
+    | (?P<comment> --[^\n]* | /\*.*?(?:\*/|\Z) )
+    | (?P<end> ; )
+    | (?P<open> ['"`\[] )
+    | (?P<other> [^'"`\[;/-]+ | [/-] )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_BEGINS: Final = lazy_pattern(r"(?:SELECT|WITH|VALUES)\b", re.IGNORECASE)
+_CELL: Final = lazy_pattern(
+    r'SELECT substr\(("(?:[^"]|"")+"), (\d+)\) AS \1 FROM \((.*)\) LIMIT 1 OFFSET (\d+)', re.DOTALL
+)
+_ROWS: Final = lazy_pattern(r"SELECT \* FROM \((.*)\) LIMIT -1 OFFSET (\d+)", re.DOTALL)
 # Made once, at import: msgspec crashes where two threads are the first to read a type.
 _answers: Final = msgspec.msgpack.Decoder(QueryAnswer)
 
@@ -50,17 +71,8 @@ class QueryProcess:
         if session_id is not None and not -_MAX_ID <= session_id <= _MAX_ID:
             raise InvalidInput("a number of more than 64 bits names nothing in a ledger")
         statement = one_statement(sql, limits.sql_chars)
-        request = QueryRequest(
-            statement,
-            session_id,
-            limits.rows,
-            limits.cell_chars,
-            limits.total_chars,
-            limits.seconds,
-            limits.memory_mib,
-        )
         with self._lock:
-            answer = self._ask(request)
+            answer = self._ask(QueryRequest(statement, session_id, limits))
         if answer.error:
             raise QueryRefused(answer.error)
         rows = tuple(tuple(row) for row in answer.rows)
@@ -84,17 +96,19 @@ class QueryProcess:
 
     def _ask(self, request: QueryRequest) -> QueryAnswer:
         worker = self._started()
-        deadline = time.monotonic() + request.seconds + _GRACE_S
+        limits = request.limits
+        deadline = time.monotonic() + limits.seconds + _GRACE_S
         try:
-            _send(worker, msgspec.msgpack.encode(request))
+            assert worker.stdin is not None  # noqa: S101 - it was started with a pipe
+            write_frame(worker.stdin, msgspec.msgpack.encode(request))
             body = _receive(worker, deadline)
         except TimeoutError:
             self._stop()
-            reason = f"the query took longer than {request.seconds:g} s and was stopped"
+            reason = f"the query took longer than {limits.seconds:g} s and was stopped"
             raise QueryRefused(reason) from None
         except (OSError, EOFError):
             self._stop()
-            reason = f"the query needs more than {request.memory_mib} MiB of memory"
+            reason = f"the query needs more than {limits.memory_mib} MiB of memory"
             raise QueryRefused(reason) from None
         return _answers.decode(body)
 
@@ -134,6 +148,52 @@ class QueryProcess:
         self._worker = None
 
 
+def one_statement(sql: str, max_chars: int) -> str:
+    """Return the one query in a text, bare. Raise `QueryRefused` if it is anything else."""
+    if len(sql) > max_chars:
+        raise QueryRefused(f"the query has {len(sql):,} characters; the limit is {max_chars:,}")
+    if "\x00" in sql or any("\ud800" <= char <= "\udfff" for char in sql):
+        raise QueryRefused("the query has characters that SQL cannot have")
+    kept: list[str] = []
+    ended = False
+    for token in _TOKEN.finditer(sql):
+        if token.lastgroup == "comment":
+            kept.append(" ")
+        elif token.lastgroup == "end":
+            ended = ended or bool("".join(kept).strip())
+        elif ended and token[0].strip():
+            raise QueryRefused("one statement at a time, please: there is more after the ';'")
+        elif token.lastgroup == "open":
+            raise QueryRefused(f"the query opens a {token[0]} that nothing closes")
+        else:
+            kept.append(token[0])
+    statement = "".join(kept).strip()
+    if not _BEGINS.match(statement):
+        raise QueryRefused("only a query can be run: SELECT, WITH … SELECT, or VALUES")
+    return statement
+
+
+def rows_after(statement: str, shown: int) -> str:
+    """Write the query that goes on after the rows shown."""
+    if earlier := _ROWS.fullmatch(statement):
+        statement, shown = earlier[1], shown + int(earlier[2])
+    return f"SELECT * FROM ({statement}) LIMIT -1 OFFSET {shown}"
+
+
+def cell_after(statement: str, column: str, row: int, shown: int) -> str:
+    """Write the query that goes on in one column of one row, after the characters shown."""
+    start = shown + 1
+    quoted = '"' + column.replace('"', '""') + '"'
+    if (earlier := _CELL.fullmatch(statement)) and earlier[1] == quoted:
+        statement, row, start = earlier[3], int(earlier[4]), shown + int(earlier[2])
+    return f"SELECT substr({quoted}, {start}) AS {quoted} FROM ({statement}) LIMIT 1 OFFSET {row}"
+
+
+def literal(text: str) -> str:
+    """Quote a text for SQL that runs where nothing can be written anyway."""
+    return "'" + text.replace("\0", "").replace("'", "''") + "'"
+
+
 def _hints(statement: str, answer: QueryAnswer) -> list[str]:
     hints = []
     for row, index, length in answer.cut:
@@ -165,12 +225,6 @@ def _names_one(columns: Sequence[str], column: str) -> bool:
 
 def _as_argument(sql: str) -> str:
     return msgspec.json.encode(sql).decode()
-
-
-def _send(worker: subprocess.Popen[bytes], body: bytes) -> None:
-    assert worker.stdin is not None  # noqa: S101 - it was started with a pipe
-    worker.stdin.write(len(body).to_bytes(4, "big") + body)
-    worker.stdin.flush()
 
 
 def _receive(worker: subprocess.Popen[bytes], deadline: float) -> bytes:

@@ -3,38 +3,61 @@
 A write is one `BEGIN IMMEDIATE … COMMIT` with `synchronous=FULL` in WAL mode:
 when a `write()` block has ended, its change is on the disk; when it raises,
 nothing was acknowledged, and a retry with the same key stores nothing twice.
+
+Words are found in an index that grows when somebody searches. `messages` is indexed up to a
+number; whoever may write brings in the rest before it looks. Whoever may only read keeps an
+index of the rest for itself, in a table of its connection.
+
+Which processes are alive is told by locks: each holds one on a file of its own beside the ledger,
+and the kernel lets go of it when the process ends, however it ends.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
 import apsw
 
-from sightline.context.ledger.paths import expanded
-from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit
+from sightline.context.ledger.paths import expanded, journal_path
+from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit, excerpt
 from sightline.context.ledger.rows import RowReader, RowWriter
-from sightline.context.ledger.sqlite.backup import backup
 from sightline.context.ledger.sqlite.connect import (
     found,
+    make_file,
     open_for_reading,
     open_for_writing,
+    sync_directory,
     translated,
 )
-from sightline.context.ledger.sqlite.presence import attend, bury, is_held
 from sightline.context.ledger.sqlite.process import QueryProcess
 from sightline.context.ledger.sqlite.rows import SqliteReader, SqliteWriter, fetch
-from sightline.context.ledger.sqlite.search import index_rest, search_messages
 from sightline.context.ledger.sqlite.steps import NUMBERED
 from sightline.context.ledger.store import Clock, Mode, Store, Watch, now_utc
-from sightline.errors import SightlineError
+from sightline.errors import InvalidInput, LedgerUnavailable, LedgerUnusable, SightlineError
 
 _DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, UnicodeDecodeError)
+_NAME: Final = re.compile(r"[0-9a-f]{32}")  # of an owner
+_BATCH: Final = 500  # messages in one transaction: nobody waits long to write between two
+_REST: Final = "rest_text"
+_LONGEST: Final = 1_000
+_UNREADABLE: Final = re.compile("[\0\ud800-\udfff]")  # SQLite ends a text at one, takes no other
+_INDEXED: Final = "SELECT coalesce(max(id), 0) FROM {index}_docsize"
+_ADD: Final = (
+    "INSERT INTO {index} (rowid, content) SELECT id, content FROM messages "
+    "WHERE id > ? ORDER BY id LIMIT ?"
+)
+_MAKE_REST: Final = f"""
+CREATE VIRTUAL TABLE IF NOT EXISTS temp.{_REST} USING fts5 (
+    content, content = '', tokenize = 'unicode61 remove_diacritics 2'
+)
+"""
 
 
 class SqliteStore(Store):
@@ -131,11 +154,32 @@ class SqliteStore(Store):
     def backup(
         self, target: Path, check: Callable[[Store], None], copying: Watch | None = None
     ) -> None:
-        def checked(partial: Path) -> None:
-            with closing(type(self)(partial, mode="read")) as copy:
-                check(copy)
+        """Copy page by page to a file of mode 0600; under its name is a good copy or none.
 
-        backup(target, lambda copy: self._copy_into(copy, copying), checked)
+        Raise `LedgerUnusable` if there is one already.
+        """
+        exists = f"{target} exists already; a backup never overwrites"
+        if target.exists():
+            raise LedgerUnusable(exists)
+        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+        try:
+            make_file(partial)
+        except OSError as error:
+            raise LedgerUnusable(f"{target} cannot be made: {error.strerror}") from error
+        try:
+            with translated(partial), closing(apsw.Connection(str(partial))) as copy:
+                self._copy_into(copy, copying)
+                # One file, read from anywhere; opening it for writing turns WAL on again.
+                copy.execute("PRAGMA journal_mode = DELETE")
+            with closing(type(self)(partial, mode="read")) as copied:
+                check(copied)
+            # A link, unlike a rename, fails if somebody made the target meanwhile.
+            os.link(partial, target)
+            sync_directory(target.parent)
+        except FileExistsError as error:
+            raise LedgerUnusable(exists) from error
+        finally:
+            partial.unlink(missing_ok=True)
 
     def _copy_into(self, target: apsw.Connection, watch: Watch | None) -> None:
         with (
@@ -156,18 +200,107 @@ class SqliteStore(Store):
 
     def search(self, text: str, session_id: int | None, limit: int) -> list[SearchHit]:
         if self.mode == "write":
-            index_rest(self._connection, lambda: self._change(durable=False))
+            self._index_rest()
+        match = _match(text)
+        chosen = "SELECT rowid FROM message_text WHERE message_text MATCH :match"
+        here = "" if session_id is None else "AND session_id = :session "
         with self.read():
-            return search_messages(self._connection, text, session_id, limit)
+            if self._connection.readonly("main"):
+                _index_apart(self._connection)
+                chosen += f" UNION SELECT rowid FROM temp.{_REST} WHERE {_REST} MATCH :match"
+            rows = self._connection.execute(
+                "SELECT id, session_id, group_id, role, created_at, content FROM messages "
+                f"WHERE dropped = 0 {here}AND id IN ({chosen}) ORDER BY id DESC LIMIT :limit",
+                {"match": match, "session": session_id, "limit": limit},
+            )
+            return [
+                SearchHit(number, session, group, role, at, excerpt(content, text))
+                for number, session, group, role, at, content in rows
+            ]
+
+    def _index_rest(self) -> None:
+        """Bring into the index what was said since somebody last searched."""
+        while True:
+            with self._change(durable=False):
+                upto = self._connection.execute(_INDEXED.format(index="message_text")).get
+                self._connection.execute(_ADD.format(index="message_text"), (upto, _BATCH))
+                if self._connection.changes() < _BATCH:
+                    return
 
     def attend(self, name: str) -> Callable[[], None]:
-        return attend(self.path, name)
+        [path, _] = self._locks_of(name)
+        try:
+            handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(handle)
+                raise
+        except OSError as error:
+            raise LedgerUnavailable(f"{path}: {error.strerror}") from error
+
+        def leave() -> None:
+            with suppress(OSError):
+                path.unlink()
+            with suppress(OSError):
+                os.close(handle)
+
+        return leave
 
     def attends(self, name: str) -> bool:
-        return is_held(self.path, name)
+        return any(map(_is_held, self._locks_of(name)))
 
     def bury(self, name: str) -> None:
-        bury(self.path, name)
+        for lock in self._locks_of(name):
+            lock.unlink(missing_ok=True)
+
+    def _locks_of(self, name: str) -> tuple[Path, ...]:
+        """The files that an owner may hold; beside the wire file, if its program is an older one.
+
+        None for a name that no host has: who can write a ledger must not choose what is deleted.
+        """
+        if not _NAME.fullmatch(name):
+            return ()
+        beside = (self.path, journal_path(self.path))
+        return tuple(path.with_name(f"{path.name}-{name}.lock") for path in beside)
+
+
+def _is_held(lock: Path) -> bool:
+    """Tell whether somebody holds a lock; by a share of it, so that those who look do not."""
+    try:
+        handle = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # who cannot be asked is not declared dead
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(handle)
+
+
+def _index_apart(connection: apsw.Connection) -> None:
+    connection.execute(_MAKE_REST)
+    upto = max(
+        connection.execute(_INDEXED.format(index=index)).get
+        for index in ("message_text", f"temp.{_REST}")
+    )
+    connection.execute(_ADD.format(index=f"temp.{_REST}"), (upto, -1))
+
+
+def _match(text: str) -> str:
+    """Write the words of a text as SQLite's FTS5 takes them: each as it is, the last may go on."""
+    if len(text) > _LONGEST:
+        raise InvalidInput(f"a search has at most {_LONGEST:,} characters")
+    readable = _UNREADABLE.sub(" ", text)
+    words = [word.replace('"', '""') for word in readable.split() if any(map(str.isalnum, word))]
+    if not words:
+        raise InvalidInput("a search needs a word to look for")
+    return " ".join(f'"{word}"' for word in words) + "*"
 
 
 def _guarded(what: str, look: Callable[[], list[str]]) -> list[str]:

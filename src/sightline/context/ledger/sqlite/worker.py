@@ -20,11 +20,12 @@ import sys
 import time
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, BinaryIO, Final
+from typing import IO, Any, Final
 
 import apsw
 import msgspec
 
+from sightline.context.ledger.retrieval import QueryLimits
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.sqlite.connect import open_for_reading
 from sightline.errors import SightlineError
@@ -66,11 +67,7 @@ class QueryRequest(msgspec.Struct, frozen=True):
 
     sql: str
     session_id: int | None
-    rows: int
-    cell_chars: int
-    total_chars: int
-    seconds: float
-    memory_mib: int
+    limits: QueryLimits
 
 
 class QueryAnswer(msgspec.Struct, frozen=True):
@@ -88,19 +85,18 @@ _requests: Final = msgspec.msgpack.Decoder(QueryRequest)
 
 def answer(path: Path, request: QueryRequest) -> QueryAnswer:
     """Run one query on a connection of its own."""
+    limits = request.limits
     try:
         connection = open_for_reading(path)
     except SightlineError as error:
         return QueryAnswer(error=str(error))
     try:
         _fence(connection, request)
-        return _collect(connection, request)
+        return _collect(connection, request.sql, limits)
     except apsw.InterruptError:
-        return QueryAnswer(
-            error=f"the query took longer than {request.seconds:g} s and was stopped"
-        )
+        return QueryAnswer(error=f"the query took longer than {limits.seconds:g} s and was stopped")
     except (apsw.NoMemError, MemoryError):
-        return QueryAnswer(error=f"the query needs more than {request.memory_mib} MiB of memory")
+        return QueryAnswer(error=f"the query needs more than {limits.memory_mib} MiB of memory")
     except apsw.TooBigError:
         return QueryAnswer(error="the query makes a text or blob that is too big")
     except (apsw.AuthError, _Refused) as error:
@@ -118,7 +114,9 @@ class _Refused(Exception):
 
 
 def _fence(connection: apsw.Connection, request: QueryRequest) -> None:
-    largest = _largest(connection)
+    largest = connection.execute("SELECT max(largest) FROM sessions").get
+    if not isinstance(largest, int):  # null, where there is no session yet
+        largest = 0
     secret = token_hex(16)
     connection.execute("PRAGMA temp_store = MEMORY")
     _make_views(connection, request.session_id, secret)
@@ -128,15 +126,10 @@ def _fence(connection: apsw.Connection, request: QueryRequest) -> None:
         connection.limit(limit, value)
     # Nothing longer than what is stored can be made, so no single step is a great one.
     connection.limit(apsw.SQLITE_LIMIT_LENGTH, largest + _MIB)
-    apsw.hard_heap_limit(request.memory_mib * _MIB + 4 * largest)
+    apsw.hard_heap_limit(request.limits.memory_mib * _MIB + 4 * largest)
     connection.authorizer = _Authorizer(secret)
-    deadline = time.monotonic() + request.seconds
+    deadline = time.monotonic() + request.limits.seconds
     connection.set_progress_handler(lambda: time.monotonic() > deadline, _PROGRESS_OPS)
-
-
-def _largest(connection: apsw.Connection) -> int:
-    largest = connection.execute("SELECT max(largest) FROM sessions").get
-    return largest if isinstance(largest, int) else 0
 
 
 def _make_views(connection: apsw.Connection, session_id: int | None, secret: str) -> None:
@@ -195,21 +188,21 @@ class _Authorizer:
         return by in self._inner or table in _TABLE_FUNCTIONS
 
 
-def _collect(connection: apsw.Connection, request: QueryRequest) -> QueryAnswer:
-    cursor = connection.execute(request.sql)
+def _collect(connection: apsw.Connection, sql: str, limits: QueryLimits) -> QueryAnswer:
+    cursor = connection.execute(sql)
     columns: list[str] = []
     rows: list[list[Any]] = []
     cut: list[tuple[int, int, int]] = []
-    room = request.total_chars
+    room = limits.total_chars
     for row in cursor:
         columns = columns or [column[0] for column in cursor.get_description()]
-        if len(rows) == request.rows or (rows and room <= 0):
+        if len(rows) == limits.rows or (rows and room <= 0):
             return QueryAnswer(columns, rows, cut, more=True)
         shown = []
         for index, cell in enumerate(row):
             short = cell
-            if isinstance(cell, str | bytes) and len(cell) > request.cell_chars:
-                short = cell[: request.cell_chars]
+            if isinstance(cell, str | bytes) and len(cell) > limits.cell_chars:
+                short = cell[: limits.cell_chars]
                 cut.append((len(rows), index, len(cell)))
             shown.append(short)
             room -= len(short) if isinstance(short, str | bytes) else 8
@@ -217,7 +210,7 @@ def _collect(connection: apsw.Connection, request: QueryRequest) -> QueryAnswer:
     return QueryAnswer(columns, rows, cut)
 
 
-def read_frame(stream: BinaryIO) -> bytes | None:
+def read_frame(stream: IO[bytes]) -> bytes | None:
     """Read one length-prefixed frame, or None at the end of the stream."""
     head = stream.read(4)
     if len(head) < 4:
@@ -226,7 +219,7 @@ def read_frame(stream: BinaryIO) -> bytes | None:
     return body if len(body) == int.from_bytes(head, "big") else None
 
 
-def write_frame(stream: BinaryIO, body: bytes) -> None:
+def write_frame(stream: IO[bytes], body: bytes) -> None:
     """Write one length-prefixed frame."""
     stream.write(len(body).to_bytes(4, "big") + body)
     stream.flush()
