@@ -42,7 +42,6 @@ from sightline.slop.protocol.messages import (
     Unsubscribe,
     consumer_message_steps,
     serialize,
-    short_consumer_message,
 )
 from sightline.slop.protocol.outbox import Body, MessageParts, Outbox
 from sightline.slop.protocol.path import parse_path
@@ -118,8 +117,9 @@ class Subscription:
             self.connection.go_stale(self)
 
     def lose_root(self) -> None:
-        """Refuse with `not_found`: the node is gone; a snapshot will follow if it comes back."""
-        self.connection.refuse_root(self)
+        """Send `not_found` instead of queued patches; a snapshot follows if the node comes back."""
+        self.connection.go_stale(self)
+        self.connection.refuse(self.id, "not_found", "the node subscribed to is gone", self)
 
 
 class Connection:
@@ -169,11 +169,10 @@ class Connection:
         if self._closed:
             return []
         limits = self._provider.limits
-        most = (limits.message_bytes, limits.message_levels)
         try:
-            message = short_consumer_message(data, *most)
-            if message is None:
-                message = yield from consumer_message_steps(data, *most)
+            message = yield from consumer_message_steps(
+                data, limits.message_bytes, limits.message_levels
+            )
         except BadMessage as error:
             self.faults += 1
             # SLOP, messages: what is malformed is refused, and the connection lives on.
@@ -233,15 +232,13 @@ class Connection:
         if not self._closed and self._outbox.has_room(event):
             self._queue(b"", event)
 
-    def refuse(self, request: str | None, code: str, reason: str) -> None:
-        """Answer anything but an invoke with an error."""
-        self._refuse(request, code, reason)
-
-    def refuse_root(self, subscription: Subscription) -> None:
-        """Send `not_found` for a subscription whose node is gone, instead of its queued patches."""
-        self.go_stale(subscription)
-        reason = "the node subscribed to is gone"
-        self._refuse(subscription.id, "not_found", reason, subscription)
+    def refuse(
+        self, request: str | None, code: str, reason: str, owner: Subscription | None = None
+    ) -> None:
+        """Answer anything but an invoke with an error; it goes with its owner's patches."""
+        if not self._closed:
+            error = _legible(ErrorInfo(code, reason))
+            self._queue(serialize(ErrorMessage(error, request)), None, owner)
 
     def close(self) -> None:
         """End the connection; whatever is still asked of it does nothing."""
@@ -369,25 +366,21 @@ class Connection:
             self.refuse(message.id, "bad_request", reason)
             return []
         self._invocations.add(message.id)
-        params = message.params or {}
-        trace = message.trace if isinstance(message.trace, str) else ""
+        node, affordance, lacks = None, None, ""
         try:
             node = self._audience.tree.at(message.path)
         except InvalidPath as error:
-            if self._provider.makes_nodes:
-                return [
-                    InvokeRequested(
-                        message.id, message.path, message.action, params, None, None, trace
-                    )
-                ]
-            self.send_result(message.id, error=ErrorInfo("not_found", str(error)))
+            lacks = "" if self._provider.makes_nodes else str(error)
+        else:
+            offered = (item for item in node.affordances if item.action == message.action)
+            affordance = next(offered, None)
+            if affordance is None:
+                lacks = f"{message.path} does not offer {message.action!r} now"
+        if lacks:
+            self.send_result(message.id, error=ErrorInfo("not_found", lacks))
             return []
-        offered = (item for item in node.affordances if item.action == message.action)
-        affordance = next(offered, None)
-        if affordance is None:
-            reason = f"{message.path} does not offer {message.action!r} now"
-            self.send_result(message.id, error=ErrorInfo("not_found", reason))
-            return []
+        params = message.params or {}
+        trace = message.trace if isinstance(message.trace, str) else ""
         return [
             InvokeRequested(
                 message.id, message.path, message.action, params, node, affordance, trace
@@ -430,23 +423,13 @@ class Connection:
 
     def _snapshot_head(self, request: str, seq: int | None, served: View | None) -> bytes:
         """A snapshot message up to its tree, which follows, and one closing brace."""
-        fields: dict[str, object] = {
-            "type": "snapshot",
-            "id": request,
-            "version": self._provider.version,
-        }
+        version = self._provider.version
+        fields: dict[str, object] = {"type": "snapshot", "id": request, "version": version}
         if seq is not None:
             fields["seq"] = seq
         if served is not None and self._provider.supports("x-served"):
             fields["served"] = {"depth": served.depth, "max_nodes": served.max_nodes}
         return _JSON.encode(fields)[:-1] + b',"tree":'
-
-    def _refuse(
-        self, request: str | None, code: str, reason: str, owner: Subscription | None = None
-    ) -> None:
-        if not self._closed:
-            error = _legible(ErrorInfo(code, reason))
-            self._queue(serialize(ErrorMessage(error, request)), None, owner)
 
     def _queue(
         self, head: bytes, body: Body | None = None, subscription: Subscription | None = None

@@ -12,7 +12,7 @@ can be forwarded, queued or dropped for the price of its bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -112,23 +112,35 @@ class ProviderInfo(msgspec.Struct, frozen=True):
     epoch: str | UnsetType = UNSET
 
 
-class Subscribe(msgspec.Struct, frozen=True, omit_defaults=True, tag="subscribe"):
-    """Ask for a snapshot of a subtree, and patches from then on.
-
-    `fields` (`x-fields`): the mirror takes every operation on a field that the protocol allows.
-    """
+class _Look(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a subscription and a query have in common: which view of which node is wanted."""
 
     id: _Id
     path: _Path = "/"
     depth: _Depth = -1
     max_nodes: _Positive | None = None
     filter: Filter | None = None
-    resume: ResumePoint | None = None
-    fields: bool = False
 
     def view(self) -> View:
-        """What the subscriber will see."""
-        return _view(self.depth, self.max_nodes, self.filter, None)
+        """What the answer will show."""
+        wanted = self.filter or Filter()
+        return View(
+            depth=self.depth,
+            max_nodes=self.max_nodes,
+            min_salience=wanted.min_salience,
+            types=None if wanted.types is None else frozenset(wanted.types),
+            retain_ancestors=wanted.retain_ancestors,
+        )
+
+
+class Subscribe(_Look, frozen=True, omit_defaults=True, tag="subscribe"):
+    """Ask for a snapshot of a subtree, and patches from then on.
+
+    `fields` (`x-fields`): the mirror takes every operation on a field that the protocol allows.
+    """
+
+    resume: ResumePoint | None = None
+    fields: bool = False
 
 
 class Unsubscribe(msgspec.Struct, frozen=True, tag="unsubscribe"):
@@ -137,19 +149,14 @@ class Unsubscribe(msgspec.Struct, frozen=True, tag="unsubscribe"):
     id: _Id
 
 
-class Query(msgspec.Struct, frozen=True, omit_defaults=True, tag="query"):
+class Query(_Look, frozen=True, omit_defaults=True, tag="query"):
     """Ask for one snapshot."""
 
-    id: _Id
-    path: _Path = "/"
-    depth: _Depth = -1
-    max_nodes: _Positive | None = None
-    filter: Filter | None = None
     window: tuple[_Count, _Count] | None = None
 
     def view(self) -> View:
         """What the answer will show."""
-        return _view(self.depth, self.max_nodes, self.filter, self.window)
+        return replace(super().view(), window=self.window)
 
 
 class Invoke(msgspec.Struct, frozen=True, omit_defaults=True, tag="invoke"):
@@ -245,20 +252,14 @@ def parse_consumer_message(
     data: bytes | str, max_bytes: int = MESSAGE_BYTES, levels: int = NESTING
 ) -> ConsumerMessage:
     """Read what a consumer sent. Raises BadMessage."""
-    message = short_consumer_message(data, max_bytes, levels)
-    if message is None:
-        message = finish(consumer_message_steps(data, max_bytes, levels))
-    return message
+    return finish(consumer_message_steps(data, max_bytes, levels))
 
 
 def parse_provider_message(
     data: bytes | str, max_bytes: int, levels: int = NESTING
 ) -> ProviderMessage:
     """Read what a provider sent. Raises BadMessage."""
-    message = short_provider_message(data, max_bytes, levels)
-    if message is None:
-        message = finish(_provider_message(data, max_bytes, levels))
-    return message
+    return finish(_parse(_from_provider, data, max_bytes, levels, _PROVIDER_TYPES))
 
 
 def consumer_message_steps(
@@ -266,10 +267,6 @@ def consumer_message_steps(
 ) -> Steps[ConsumerMessage]:
     """Like `parse_consumer_message`, in steps; see `pieces`."""
     return _parse(_from_consumer, data, max_bytes, levels, _CONSUMER_TYPES)
-
-
-def _provider_message(data: bytes | str, max_bytes: int, levels: int) -> Steps[ProviderMessage]:
-    return _parse(_from_provider, data, max_bytes, levels, _PROVIDER_TYPES)
 
 
 def provider_message_steps(
@@ -284,7 +281,8 @@ def provider_message_steps(
         data = bytes(data)
     if not isinstance(data, Part):
         if len(data) <= WHOLE_BYTES or len(data) > max_bytes:
-            message = yield from _provider_message(data, max_bytes, limits.message_levels)
+            levels = limits.message_levels
+            message = yield from _parse(_from_provider, data, max_bytes, levels, _PROVIDER_TYPES)
             return message, {}
         try:
             cut_text = yield from cut(_plain(data), limits.message_levels, limits.string_bytes)
@@ -302,26 +300,24 @@ def provider_message_steps(
     return parse_provider_message(head, max_bytes, limits.message_levels), large
 
 
-def _short(decoder: msgspec.json.Decoder[_T]) -> Callable[[bytes | str, int, int], _T | None]:
-    """Make what reads a message that is too short to nest too deep; None if it is not one."""
-
-    def short(data: bytes | str, max_bytes: int, levels: int) -> _T | None:
-        if len(data) > levels or len(data) > max_bytes:
-            return None
-        try:
-            return decoder.decode(data if isinstance(data, str) else data.decode())
-        except (msgspec.DecodeError, UnicodeError):
-            return None
-
-    return short
+def short_provider_message(
+    data: bytes | str, max_bytes: int, levels: int
+) -> ProviderMessage | None:
+    """Read what a provider sent in one go; None if it is long, or cannot be read."""
+    message: ProviderMessage | None = _short(_from_provider, data, max_bytes, levels)
+    return message
 
 
-short_consumer_message: Final[Callable[[bytes | str, int, int], ConsumerMessage | None]] = _short(
-    _from_consumer
-)
-short_provider_message: Final[Callable[[bytes | str, int, int], ProviderMessage | None]] = _short(
-    _from_provider
-)
+def _short(
+    decoder: msgspec.json.Decoder[_T], data: bytes | str, max_bytes: int, levels: int
+) -> _T | None:
+    """Read a message that is too short to nest too deep; None if it is not one."""
+    if len(data) > levels or len(data) > max_bytes:
+        return None
+    try:
+        return decoder.decode(data if isinstance(data, str) else data.decode())
+    except (msgspec.DecodeError, UnicodeError):
+        return None
 
 
 _NULL: Final = Raw(b"null")
@@ -336,6 +332,9 @@ def _parse(
     levels: int,
     types: frozenset[str],
 ) -> Steps[_T]:
+    message = _short(decoder, data, max_bytes, levels)
+    if message is not None:
+        return message
     if len(data) > max_bytes:
         raise BadMessage(f"a message must not be longer than {max_bytes} bytes")
     try:
@@ -390,20 +389,3 @@ def _complaint(text: bytes, types: frozenset[str], reason: str) -> BadMessage:
 def _is_sendable(request: str) -> bool:
     """Whether an id can be given back: not if it is too long, or no text at all."""
     return len(request) <= _ID_CHARS and sendable(request) == request
-
-
-def _view(
-    depth: int,
-    max_nodes: int | None,
-    wanted: Filter | None,
-    window: tuple[int, int] | None,
-) -> View:
-    wanted = wanted or Filter()
-    return View(
-        depth=depth,
-        max_nodes=max_nodes,
-        min_salience=wanted.min_salience,
-        types=None if wanted.types is None else frozenset(wanted.types),
-        window=window,
-        retain_ancestors=wanted.retain_ancestors,
-    )

@@ -39,6 +39,7 @@ from sightline.slop.protocol.pieces import (
     Steps,
     Text,
     fields,
+    finish,
     groups,
     joined,
     most_values,
@@ -120,13 +121,7 @@ def apply(tree: Node, ops: Iterable[Op], limits: Limits = DEFAULT) -> Node:
     The limits hold for what the ops bring and, as to levels, for where they put it. How many
     nodes a tree may have after many patches is for its owner to watch: see `consumer`.
     """
-    # RFC 6902 §5: an error ends the whole patch.
-    for i, op in enumerate(ops):
-        try:
-            tree = _applied(tree, op, parse_patch_path(op.path), limits)
-        except _WRONG as error:
-            raise _invalid(i, op, error) from None
-    return tree
+    return finish(_apply_ops(tree, 0, ops, limits))
 
 
 def apply_steps(tree: Node, text: Text, limits: Limits) -> Steps[Node]:
@@ -147,6 +142,7 @@ def apply_steps(tree: Node, text: Text, limits: Limits) -> Steps[Node]:
 
 def _apply_ops(tree: Node, before: int, ops: Iterable[Op], limits: Limits) -> Steps[Node]:
     """Like `apply`, one by one, as the ops that come after so many others."""
+    # RFC 6902 §5: an error ends the whole patch.
     for i, op in enumerate(ops, before):
         try:
             tree = _applied(tree, op, parse_patch_path(op.path), limits)

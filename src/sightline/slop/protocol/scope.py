@@ -35,11 +35,8 @@ def actions_in_scope(tree: Node, path: str) -> list[ScopedAction]:
 
 def find_action(tree: Node, path: str, action: str) -> ScopedAction | None:
     """Look for an action at a node and then upward. Raises InvalidPath for the node itself."""
-    for where, node in _outward(tree, path):
-        for affordance in node.affordances:
-            if affordance.action == action:
-                return ScopedAction(where, affordance)
-    return None
+    found = actions_in_scope(tree, path)
+    return next((scoped for scoped in found if scoped.affordance.action == action), None)
 
 
 def inherited_context(tree: Node, path: str) -> dict[str, Any]:

@@ -170,7 +170,8 @@ class Siblings(_Nodes):
         for at in chain(range(likely.chunk, count)[:1], range(count)):
             offset = self.chunks[at].offsets.get(node_id)
             if offset is not None:
-                self._hint(node_id, SiblingPosition(at, offset))
+                if self._hints is not None:
+                    self._hints[node_id] = at * _STRIDE + offset
                 return SiblingPosition(at, offset)
         return None
 
@@ -231,10 +232,6 @@ class Siblings(_Nodes):
             elif more < 0:
                 result._shrunk = _with(at, self._shrunk)
         return result
-
-    def _hint(self, node_id: str, position: SiblingPosition) -> None:
-        if self._hints is not None:
-            self._hints[node_id] = position.chunk * _STRIDE + position.offset
 
     def _position(self, index: int) -> SiblingPosition:
         ends = self._ends
