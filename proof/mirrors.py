@@ -27,14 +27,7 @@ from support.convergence import World
 from support.trees import value
 
 
-class _Broken(Consumer):
-    """Takes every patch, short ones too, through `_take_patch`, where it can be broken."""
-
-    def _take_short_patch(self, message: Patch) -> list[ConsumerEvent] | None:
-        return None
-
-
-class _Deaf(_Broken):
+class _Deaf(Consumer):
     """Takes any patch for the next one, whatever its seq."""
 
     def _take_patch(self, message: Patch, ops: Text) -> Steps[list[ConsumerEvent]]:
@@ -44,7 +37,7 @@ class _Deaf(_Broken):
         return (yield from super()._take_patch(message, ops))
 
 
-class _Repeating(_Broken):
+class _Repeating(Consumer):
     """Applies a patch that it has had already once more."""
 
     def _take_patch(self, message: Patch, ops: Text) -> Steps[list[ConsumerEvent]]:
@@ -64,7 +57,7 @@ class _Repeating(_Broken):
         ]
 
 
-class _Stubborn(_Broken):
+class _Stubborn(Consumer):
     """Does not ask for a snapshot after a gap."""
 
     def _take_patch(self, message: Patch, ops: Text) -> Steps[list[ConsumerEvent]]:

@@ -62,7 +62,7 @@ from sightline.slop.protocol.messages import (
     serialize,
     short_provider_message,
 )
-from sightline.slop.protocol.patch import apply, apply_steps, decode_ops
+from sightline.slop.protocol.patch import apply_steps
 from sightline.slop.protocol.pieces import (
     PIECE_BYTES,
     Part,
@@ -80,8 +80,6 @@ _BATCHED_MESSAGES: Final = 10_000
 _MEASURED_NODES: Final = 1_000
 # The messages that say nothing of a tree; any other that cannot be read may have been a change.
 _STATELESS: Final = frozenset({"hello", "result", "event", "error"})
-# A patch of so many bytes is taken in one go: it has some ten ops at most.
-_SHORT_BYTES: Final = 512
 
 
 class Connected(msgspec.Struct, frozen=True):
@@ -163,6 +161,10 @@ ConsumerEvent: TypeAlias = (
 )
 
 
+# A mirror's tree, version and seq.
+_Progress: TypeAlias = tuple[Node, int, int]
+
+
 class Mirror(msgspec.Struct):
     """The copy of a provider's tree that one subscription keeps, and how far it has come."""
 
@@ -185,27 +187,17 @@ class Mirror(msgspec.Struct):
         """Whether the mirror waits for nothing: neither a snapshot nor the patch after a resume."""
         return not self.awaits_snapshot and not self.awaits_resume
 
+    @property
+    def progress(self) -> _Progress | None:
+        """How far the mirror has come, and with which tree; None while it waits for something."""
+        if self.tree is None or not self.is_current:
+            return None
+        return self.tree, self.version, self.seq
+
     def grow(self, patch_bytes: int) -> None:
         """Raise the bounds on the tree's size by what a patch of so many bytes can have added."""
         self.most_bytes += patch_bytes
         self.most_nodes += patch_bytes // NODE_BYTES
-
-
-class _Progress(msgspec.Struct, frozen=True):
-    """How far a mirror has come, and with which tree."""
-
-    tree: Node | None
-    version: int
-    seq: int
-
-    @classmethod
-    def of(cls, mirror: Mirror) -> _Progress:
-        return cls(mirror.tree if mirror.is_current else None, mirror.version, mirror.seq)
-
-    def is_of(self, mirror: Mirror) -> bool:
-        return mirror.is_current and (mirror.version, mirror.seq) == (self.version, self.seq) and (
-            mirror.tree is self.tree
-        )  # fmt: skip
 
 
 class SharedReading(msgspec.Struct):
@@ -325,40 +317,42 @@ class Consumer(msgspec.Struct):
             return (yield from self._receive_steps(data))
         if shared.data is data and (known := self._take_known(shared)) is not None:
             return known
-        before = {name: _Progress.of(mirror) for name, mirror in self.mirrors.items()}
+        before = {name: mirror.progress for name, mirror in self.mirrors.items()}
         events = yield from self._receive_steps(data)
         match events:
-            case [MirrorChanged(name, patched=patched)] if name in self.mirrors:
-                mirror = self.mirrors[name]
+            case [MirrorChanged(name, patched=patched)] if mirror := self.mirrors.get(name):
+                if patched and before.get(name) is None:
+                    return events  # upon what was not current: it tells others nothing
                 shared.data, shared.subscription = data, name
                 shared.before = before.get(name) if patched else None
-                shared.after = _Progress.of(mirror)
+                shared.after = mirror.progress
                 shared.size = len(data) if patched else mirror.most_bytes
         return events
 
     def _take_known(self, shared: SharedReading) -> list[ConsumerEvent] | None:
         """Take what another consumer has read, if it says the same here; None if it may not."""
-        mirror, after = self.mirrors.get(shared.subscription), shared.after
-        if mirror is None or after is None or after.tree is None:
+        name, before, after = shared.subscription, shared.before, shared.after
+        mirror = self.mirrors.get(name)
+        if mirror is None or after is None:
             return None
-        name, before = shared.subscription, shared.before
+        tree, version, seq = after
         if before is None:
-            return self._show(name, after.tree, after.version, after.seq, shared.size)
+            return self._show(name, tree, version, seq, shared.size)
         most_nodes = mirror.most_nodes + shared.size // NODE_BYTES
         is_large = mirror.most_bytes + shared.size > self.message_bytes or (
             self.limits.nodes is not None and most_nodes > self.limits.nodes
         )
-        if is_large or not before.is_of(mirror):
+        now = mirror.progress
+        if is_large or now is None or now[0] is not before[0] or now[1:] != before[1:]:
             return None
         mirror.grow(shared.size)
-        mirror.tree, mirror.version, mirror.seq = after.tree, after.version, after.seq
-        return [MirrorChanged(name, after.tree, after.version, patched=True)]
+        mirror.tree, mirror.version, mirror.seq = after
+        return [MirrorChanged(name, tree, version, patched=True)]
 
     def _receive_steps(self, data: bytes | str) -> Steps[list[ConsumerEvent]]:
         short = short_provider_message(data, self.message_bytes, self.limits.message_levels)
         if short is not None and not isinstance(short, Batch):
-            patched = self._take_short_patch(short) if isinstance(short, Patch) else None
-            return (yield from self._handle(short, {})) if patched is None else patched
+            return (yield from self._handle(short, {}))
         if isinstance(data, bytes) and len(data) <= self.message_bytes:
             seen = yield from snapshot_steps(data, self.limits)
             if seen is not None:
@@ -497,25 +491,6 @@ class Consumer(msgspec.Struct):
             yield from self._measure(mirror, tree)
         except InvalidInput as error:
             return self._refuse_patch(mirror, error)
-        return self._patched(mirror, message, tree)
-
-    def _take_short_patch(self, message: Patch) -> list[ConsumerEvent] | None:
-        """Take in a patch in one go if it has a few ops; None if it has more."""
-        if len(message.ops) > _SHORT_BYTES:
-            return None
-        if (mirror := self._to_be_patched(message)) is None:
-            return []
-        most_nodes = self.limits.nodes
-        if mirror.most_bytes > self.message_bytes - _SHORT_BYTES or (
-            most_nodes is not None and mirror.most_nodes > most_nodes - _SHORT_BYTES
-        ):
-            return None
-        try:
-            before = _followed(mirror, message)
-            tree = apply(before, decode_ops(bytes(message.ops)), self.limits)
-        except InvalidInput as error:
-            return self._refuse_patch(mirror, error)
-        mirror.grow(len(message.ops))
         return self._patched(mirror, message, tree)
 
     def _to_be_patched(self, message: Patch) -> Mirror | None:

@@ -91,6 +91,7 @@ _CONSTANTS: Final[dict[str, Any]] = {
 # The standard library's own string scanner, native where it can be; typeshed does not list it.
 _scan_string: Final[Callable[[str, int, bool], tuple[str, int]]] = json_decoder.scanstring  # type: ignore[attr-defined]
 _CONSTANT: Final = re.compile("|".join(_CONSTANTS))
+_CLOSERS: Final = {"[": "]", "{": "}"}
 
 
 def text_of(value: object) -> Raw:
@@ -387,51 +388,51 @@ def _pieces(value: object) -> Iterator[bytes]:
 
 def _loads_deep(text: str) -> Any:
     """Parse with a stack of our own. Slower than the native parser, and unimpressed by depth."""
-    at = _skip(text, 0)
-    result: list[Any] = []
-    # Open containers, innermost last; a dict is followed by the key that awaits its value.
-    open_: list[tuple[list[Any] | dict[str, Any], str]] = [(result, "")]
+    stack = [_parse(text, 0)]
+    inner: Any = None
     while True:
-        container, key = open_[-1]
-        value, at = _scalar_or_open(text, at)
-        _put(container, key, value)
-        if isinstance(value, (list, dict)) and not _closes(text, at, value):
-            key, at = _next_key(text, at) if isinstance(value, dict) else ("", at)
-            open_.append((value, key))
-            continue
-        if isinstance(value, (list, dict)):
-            at = _skip(text, at) + 1
-        while len(open_) > 1:
-            container, _ = open_[-1]
-            at = _skip(text, at)
-            closer = "}" if isinstance(container, dict) else "]"
-            char = text[at : at + 1]
-            if char == ",":
-                at = _skip(text, at + 1)
-                if isinstance(container, dict):
-                    key, at = _next_key(text, at)
-                    open_[-1] = (container, key)
+        try:
+            at = stack[-1].send(inner)
+        except StopIteration as stop:
+            stack.pop()
+            inner = stop.value
+            if not stack:
                 break
-            if char != closer:
-                raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
-            at += 1
-            open_.pop()
         else:
-            at = _skip(text, at)
-            if at != len(text):
-                raise json.JSONDecodeError("Extra data", text, at)
-            return result[0]
-
-
-def _scalar_or_open(text: str, at: int) -> tuple[Any, int]:
+            stack.append(_parse(text, at))
+            inner = None
+    value, at = inner
     at = _skip(text, at)
-    char = text[at : at + 1]
-    if char == '"':
+    if at != len(text):
+        raise json.JSONDecodeError("Extra data", text, at)
+    return value
+
+
+def _parse(text: str, at: int) -> Generator[int, tuple[Any, int], tuple[Any, int]]:
+    """Read one value and say where it ends; yields where a value in it begins, is sent that."""
+    at = _skip(text, at)
+    closer = _CLOSERS.get(text[at : at + 1])
+    if closer is None:
+        return _scalar(text, at)
+    found: list[tuple[str, Any]] = []
+    at = _skip(text, at + 1)
+    is_open = not text.startswith(closer, at)
+    while is_open:
+        key, at = _next_key(text, at) if closer == "}" else ("", at)
+        value, at = yield at
+        found.append((key, value))
+        at = _skip(text, at)
+        is_open = text.startswith(",", at)
+        if is_open:
+            at = _skip(text, at + 1)
+        elif not text.startswith(closer, at):
+            raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
+    return (dict(found) if closer == "}" else [value for _, value in found]), at + 1
+
+
+def _scalar(text: str, at: int) -> tuple[Any, int]:
+    if text.startswith('"', at):
         return _scan_string(text, at + 1, True)
-    if char == "[":
-        return [], at + 1
-    if char == "{":
-        return {}, at + 1
     constant = _CONSTANT.match(text, at)
     if constant:
         return _CONSTANTS[constant[0]], constant.end()
@@ -440,17 +441,6 @@ def _scalar_or_open(text: str, at: int) -> tuple[Any, int]:
         is_float = number[1] or number[2]
         return (_float if is_float else _int)(number[0]), number.end()
     raise json.JSONDecodeError(_NO_VALUE, text, at)
-
-
-def _put(container: list[Any] | dict[str, Any], key: str, value: Any) -> None:
-    if isinstance(container, dict):
-        container[key] = value
-    else:
-        container.append(value)
-
-
-def _closes(text: str, at: int, value: list[Any] | dict[str, Any]) -> bool:
-    return text.startswith("}" if isinstance(value, dict) else "]", _skip(text, at))
 
 
 def _next_key(text: str, at: int) -> tuple[str, int]:

@@ -233,8 +233,8 @@ class Batch(msgspec.Struct, frozen=True, tag="batch"):
 ConsumerMessage: TypeAlias = Subscribe | Unsubscribe | Query | Invoke
 ProviderMessage: TypeAlias = Hello | Snapshot | Patch | Result | Event | ErrorMessage | Batch
 
-_from_consumer: Final = msgspec.json.Decoder(ConsumerMessage)
-_from_provider: Final = msgspec.json.Decoder(ProviderMessage)
+_from_consumer: Final[msgspec.json.Decoder[ConsumerMessage]] = msgspec.json.Decoder(ConsumerMessage)
+_from_provider: Final[msgspec.json.Decoder[ProviderMessage]] = msgspec.json.Decoder(ProviderMessage)
 _CONSUMER_TYPES: Final = frozenset({"subscribe", "unsubscribe", "query", "invoke"})
 _PROVIDER_TYPES: Final = frozenset(
     {"hello", "snapshot", "patch", "result", "event", "error", "batch"}
@@ -304,8 +304,7 @@ def short_provider_message(
     data: bytes | str, max_bytes: int, levels: int
 ) -> ProviderMessage | None:
     """Read what a provider sent in one go; None if it is long, or cannot be read."""
-    message: ProviderMessage | None = _short(_from_provider, data, max_bytes, levels)
-    return message
+    return _short(_from_provider, data, max_bytes, levels)
 
 
 def _short(

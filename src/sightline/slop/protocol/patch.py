@@ -39,7 +39,6 @@ from sightline.slop.protocol.pieces import (
     Steps,
     Text,
     fields,
-    finish,
     groups,
     joined,
     most_values,
@@ -121,7 +120,9 @@ def apply(tree: Node, ops: Iterable[Op], limits: Limits = DEFAULT) -> Node:
     The limits hold for what the ops bring and, as to levels, for where they put it. How many
     nodes a tree may have after many patches is for its owner to watch: see `consumer`.
     """
-    return finish(_apply_ops(tree, 0, ops, limits))
+    for i, op in enumerate(ops):
+        tree = _with_op(tree, i, op, limits)
+    return tree
 
 
 def apply_steps(tree: Node, text: Text, limits: Limits) -> Steps[Node]:
@@ -142,14 +143,18 @@ def apply_steps(tree: Node, text: Text, limits: Limits) -> Steps[Node]:
 
 def _apply_ops(tree: Node, before: int, ops: Iterable[Op], limits: Limits) -> Steps[Node]:
     """Like `apply`, one by one, as the ops that come after so many others."""
-    # RFC 6902 §5: an error ends the whole patch.
     for i, op in enumerate(ops, before):
-        try:
-            tree = _applied(tree, op, parse_patch_path(op.path), limits)
-        except _WRONG as error:
-            raise _invalid(i, op, error) from None
+        tree = _with_op(tree, i, op, limits)
         yield
     return tree
+
+
+def _with_op(tree: Node, i: int, op: Op, limits: Limits) -> Node:
+    # RFC 6902 §5: an error ends the whole patch.
+    try:
+        return _applied(tree, op, parse_patch_path(op.path), limits)
+    except _WRONG as error:
+        raise _invalid(i, op, error) from None
 
 
 def _invalid(i: int, op: Op, error: Exception) -> InvalidPatch:
