@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.errors import InvalidInput
-from sightline.slop.discovery.pagetag import PAGE_BYTES, page_websocket
+from sightline.slop.discovery.wellknown import PAGE_BYTES, page_websocket
 from support.share import share
 
 PAGE = "https://board.example/today"

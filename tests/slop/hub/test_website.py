@@ -27,7 +27,7 @@ from sightline.cli.main import run as run_here
 from sightline.errors import InvalidInput, SightlineError, TimedOut, Unauthorized, Unreachable
 from sightline.slop.app.app import App
 from sightline.slop.discovery.directory import Discovery
-from sightline.slop.hub import website
+from sightline.slop.hub import address as address_module
 from sightline.slop.hub.address import dial_address
 from sightline.slop.hub.client import Client
 from sightline.slop.transports.link import Peer
@@ -189,7 +189,7 @@ async def test_a_site_that_says_too_much_nothing_or_rubbish_is_left() -> None:
 
 
 async def test_a_site_that_drips_is_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(website, "ANSWER_S", 0.2)
+    monkeypatch.setattr(address_module, "ANSWER_S", 0.2)
     gone = asyncio.Event()
 
     async def drip(writer: asyncio.StreamWriter) -> None:

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
 from sightline.slop.transports.door import SUBPROTOCOL, Door, Refusal, Visitor, packed
 from sightline.slop.transports.health import WORDS, health_status
-from sightline.slop.transports.link import Link, LinkClosed, Outgoing, Peer, whole
+from sightline.slop.transports.link import Handler, LinkClosed, Outgoing, Peer, whole
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -79,22 +80,15 @@ class AsgiLink:
             return  # it was closed by the other side meanwhile
 
 
+@dataclass(frozen=True, slots=True)
 class AsgiApp:
     """An ASGI application around a handler of links."""
 
-    def __init__(
-        self,
-        handle: Callable[[Link], Awaitable[None]],
-        path: str,
-        door: Door,
-        pages: Mapping[str, Callable[[str], bytes]],
-        is_ready: Callable[[], bool],
-    ) -> None:
-        self._handle = handle
-        self._path = path
-        self._door = door
-        self._pages = pages
-        self._is_ready = is_ready
+    _handle: Handler
+    _path: str
+    _door: Door
+    _pages: Mapping[str, Callable[[str], bytes]]
+    _is_ready: Callable[[], bool]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection, as ASGI has it."""

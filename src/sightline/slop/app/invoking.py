@@ -21,6 +21,7 @@ import contextvars
 import inspect
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -40,7 +41,6 @@ from sightline.slop.transports.background import Background
 _log: Final = telemetry.logger(__name__)
 _CODES: Final = frozenset({"not_found", "invalid_params", "unauthorized", "conflict", "internal"})
 _GENERIC: Final = "the app failed to do this"
-Finder = Callable[[tuple[str, ...], str], Action | None]
 
 
 class Running(msgspec.Struct, frozen=True, eq=False):
@@ -53,28 +53,19 @@ class Running(msgspec.Struct, frozen=True, eq=False):
 running: contextvars.ContextVar[Running | None] = contextvars.ContextVar("running", default=None)
 
 
+@dataclass(eq=False, slots=True)
 class Invoker:
-    """Runs the actions of one app."""
+    """Runs the actions of one app. `find_own` finds those that the engine itself offers."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        resolvers: Resolvers,
-        find_own: Finder,
-        publish: Callable[[], None],
-        *,
-        timeout_s: float,
-        threads: int,
-    ) -> None:
-        self.authorize: Callable[..., Any] | None = None
-        self._registry = registry
-        self._resolvers = resolvers
-        self._find_own = find_own
-        self._publish = publish
-        self._timeout_s = timeout_s
-        self._threads = threads
-        self._pool: ThreadPoolExecutor | None = None
-        self._work = Background()
+    registry: Registry
+    resolvers: Resolvers
+    find_own: Callable[[tuple[str, ...], str], Action | None]
+    publish: Callable[[], None]
+    timeout_s: float
+    threads: int
+    authorize: Callable[..., Any] | None = None
+    _pool: ThreadPoolExecutor | None = None
+    _work: Background = field(default_factory=Background)
 
     async def invoke(self, connection: Connection, request: InvokeRequested) -> None:
         """Do what is asked, or say why not; in both cases answer, after what changed."""
@@ -95,7 +86,7 @@ class Invoker:
                 error = ErrorInfo("internal", _GENERIC)
             if error is not None:
                 telemetry.fail(span, error.code)
-            self._publish()
+            self.publish()
             trace = telemetry.context_here() if request.trace else ""
             connection.send_result(request.id, data, error=error, accepted=accepted, trace=trace)
 
@@ -125,7 +116,7 @@ class Invoker:
             self._run(action, call, arguments, in_tree=request.node is not None)
         )
         done, _ = await asyncio.wait(
-            {work, accepted}, timeout=self._timeout_s, return_when=asyncio.FIRST_COMPLETED
+            {work, accepted}, timeout=self.timeout_s, return_when=asyncio.FIRST_COMPLETED
         )
         if accepted.done():
             work.add_done_callback(_log_failure)
@@ -135,7 +126,7 @@ class Invoker:
             if not action.is_async and self._pool is not None:
                 self._pool.shutdown(wait=False)
                 self._pool = None
-            raise ActionError("internal", f"took longer than {self._timeout_s:g} s")
+            raise ActionError("internal", f"took longer than {self.timeout_s:g} s")
         try:
             result = work.result()
         except asyncio.CancelledError:
@@ -149,8 +140,8 @@ class Invoker:
     ) -> tuple[Node, Action | None]:
         """Have a resolver make a node that is not in the tree; return it and its own action."""
         try:
-            tree = self._registry.tree(session)
-            node, actions = await self._resolvers.make(ids, tree, session)
+            tree = self.registry.tree(session)
+            node, actions = await self.resolvers.make(ids, tree, session)
         except InvalidPath as error:
             raise ActionError("not_found", str(error)) from None
         if all(affordance.action != name for affordance in node.affordances):
@@ -159,9 +150,9 @@ class Invoker:
 
     def _find(self, ids: tuple[str, ...], name: str, session: Hashable) -> Action:
         action = (
-            self._registry.inline_action(ids, name, session)
-            or self._registry.patterns.find(ids, name)
-            or self._find_own(ids, name)
+            self.registry.inline_action(ids, name, session)
+            or self.registry.patterns.find(ids, name)
+            or self.find_own(ids, name)
         )
         if action is None:
             raise ActionError("not_found", f"nothing does {name!r} here")
@@ -195,7 +186,7 @@ class Invoker:
                 self._refresh(action)
 
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._threads, "sightline-app")
+            self._pool = ThreadPoolExecutor(self.threads, "sightline-app")
         context = contextvars.copy_context()
         loop = asyncio.get_running_loop()
         result = await loop.run_in_executor(self._pool, context.run, work)
@@ -208,8 +199,8 @@ class Invoker:
 
     def _check_state(self, call: Call) -> None:
         """Look again: what the caller saw may be past."""
-        self._registry.refresh_for(call.session, parse_path(call.path))
-        tree = self._registry.shown_to(call.session)
+        self.registry.refresh_for(call.session, parse_path(call.path))
+        tree = self.registry.shown_to(call.session)
         if tree is None:
             raise ActionError("conflict", "the caller has gone")
         try:
@@ -221,11 +212,11 @@ class Invoker:
 
     def _refresh(self, action: Action) -> None:
         if action.refreshes is None:
-            self._registry.refresh()
+            self.registry.refresh()
             return
         for path in action.refreshes:
             try:
-                self._registry.refresh(parse_path(path))
+                self.registry.refresh(parse_path(path))
             except InvalidInput:
                 _log.exception("action %r refreshes %r, which is not there", action.name, path)
 

@@ -50,21 +50,16 @@ class Task:
     ) -> None:
         self.id = f"task-{secrets.token_hex(4)}"
         self.session = session
+        self.status: Status = "pending"
         self.ended_at: datetime | None = None
         self._tasks = tasks
         self._action = action
         self._params = dict(params)
         self._on_start = on_start
-        self._status: Status = "pending"
         self._progress: float | None = None
         self._message: str | None = None
         self._started_at = tasks.clock()
         self._worker: asyncio.Task[Any] | None = None
-
-    @property
-    def status(self) -> Status:
-        """Where it stands."""
-        return self._status
 
     def report(self, progress: float | None = None, message: str | None = None) -> None:
         """Show how far it is (0 to 1) and what it does. From any thread."""
@@ -81,7 +76,7 @@ class Task:
 
     async def __aenter__(self) -> Task:
         self._worker = asyncio.current_task()
-        self._status = "running"
+        self.status = "running"
         self._tasks.add(self)
         self._on_start(self.id)
         return self
@@ -93,11 +88,11 @@ class Task:
         trace: TracebackType | None,
     ) -> None:
         if error is None:
-            self._status, self._progress = "done", 1.0
+            self.status, self._progress = "done", 1.0
         elif isinstance(error, asyncio.CancelledError):
-            self._status = "cancelled"
+            self.status = "cancelled"
         else:
-            self._status = "failed"
+            self.status = "failed"
             self._message = error.message if isinstance(error, ActionError) else _UNEXPECTED
         self.ended_at = self._tasks.clock()
         self._tasks.end(self)
@@ -105,22 +100,21 @@ class Task:
     def node(self) -> Node:
         """What is shown of it."""
         # SLOP, async actions: a status node under /tasks.
-        properties: dict[str, Any] = {"action": self._action, "status": self._status}
+        properties: dict[str, Any] = {"action": self._action, "status": self.status}
         if self._progress is not None:
             properties["progress"] = round(self._progress, 4)
         if self._message is not None:
             properties["message"] = self._message
         properties["started_at"] = self._started_at.isoformat().replace("+00:00", "Z")
         properties["params"] = self._params
-        failed = self._status == "failed"
+        failed = self.status == "failed"
         meta: dict[str, Any] = {"salience": 1 if failed else 0.8}
         if failed:
             meta["urgency"] = "high"
-        running = self.ended_at is None
-        if not running:
-            return Node.of(self.id, "status", properties=properties, meta=meta)
-        cancel = [{"action": "cancel", "description": "Stop this task"}]
-        return Node.of(self.id, "status", properties=properties, meta=meta, affordances=cancel)
+        offered: dict[str, Any] = {}
+        if self.ended_at is None:
+            offered["affordances"] = [{"action": "cancel", "description": "Stop this task"}]
+        return Node.of(self.id, "status", properties=properties, meta=meta, **offered)
 
 
 class Tasks:

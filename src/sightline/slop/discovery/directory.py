@@ -26,7 +26,7 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -102,15 +102,12 @@ class Discovery:
         """Return what is there now. The first directory wins where two name one id."""
         found: dict[str, Descriptor] = {}
         ignored: list[Ignored] = []
-        for directory in self._directories:
-            for item in directory.entries():
-                if isinstance(item, Ignored):
-                    ignored.append(item)
-                else:
-                    found.setdefault(item.id, item)
-        for descriptors in self._on_brokers.values():
-            for descriptor in descriptors:
-                found.setdefault(descriptor.id, descriptor)
+        here = [directory.entries() for directory in self._directories]
+        for item in chain(*here, *self._on_brokers.values()):
+            if isinstance(item, Ignored):
+                ignored.append(item)
+            else:
+                found.setdefault(item.id, item)
         ordered = tuple(found[app_id] for app_id in sorted(found))
         return FoundApps(ordered, tuple(ignored))
 

@@ -286,14 +286,9 @@ class BrowserBridge:
 
     def _returned(self, identity: tuple[str, ...], own_id: str) -> _PageApp:
         """Find the seat of an app that comes again, or one for an app that is new."""
-        for number in count():
-            seat = (*identity, str(number))
-            app = self._apps.get(seat)
-            if app is None:
-                return self._new(seat, own_id)
-            if app.is_away:
-                return app
-        raise AssertionError  # `count` does not end
+        seats = ((*identity, str(number)) for number in count())
+        seat = next(one for one in seats if one not in self._apps or self._apps[one].is_away)
+        return self._apps.get(seat) or self._new(seat, own_id)
 
     def _new(self, identity: tuple[str, ...], own_id: str) -> _PageApp:
         if self._hub is None or len(self._apps) >= APPS:

@@ -22,9 +22,9 @@ import msgspec
 
 from sightline._lazy import lazy_pattern
 from sightline.errors import InvalidInput, MissingExtra
+from sightline.slop.discovery.wellknown import web_address
 from sightline.slop.hub.client import Dial
 from sightline.slop.protocol.ids import suggested_app_id
-from sightline.slop.transports.door import is_loopback
 from sightline.slop.transports.link import Link, Peer
 from sightline.slop.transports.stdio import spawn_stdio, words_of
 
@@ -36,7 +36,6 @@ TARGET_VARIABLE: Final = "SIGHTLINE_MCP_TARGET"
 # A server may have to be downloaded before it says its first word.
 START_S: Final = 60.0
 _SCHEMES: Final = ("mcp:", "mcp+https:", "mcp+http:")
-_PRINTABLE: Final = lazy_pattern(r"[!-~]+")  # RFC 3986: a URL is printable ASCII without blanks
 # What starts a server and is not it: runners, interpreters, and their first words.
 _RUNNERS: Final = lazy_pattern(
     r"(?:env|uvx?|npx|pnpm|bunx?|yarn|dlx|exec|run|tool|pipx|deno|node|docker|podman|start"
@@ -89,15 +88,7 @@ def is_mcp(address: str) -> bool:
 
 def checked_url(url: str) -> str:
     """Return a server's URL. Raises InvalidInput unless it is https, or on this machine."""
-    try:
-        parts = urlsplit(url if _PRINTABLE.fullmatch(url) else "")
-        host = parts.hostname or ""
-    except ValueError:
-        parts, host = urlsplit(""), ""
-    if not host or parts.scheme not in {"http", "https"} or "@" in parts.netloc:
-        raise InvalidInput(f"not the URL of an MCP server: {url[:200]!r}")
-    if parts.scheme == "http" and not is_loopback(host):
-        raise InvalidInput(f"{url[:200]}: http:// goes to this machine only, use https://")
+    web_address(url, "the URL of an MCP server")
     return url
 
 

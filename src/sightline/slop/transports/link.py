@@ -24,7 +24,6 @@ from typing import Final, Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 import sightline.telemetry as telemetry
-from sightline.slop.transports.background import Background
 
 # The longest message that each side takes: requests are small, snapshots are not.
 PROVIDER_BYTES: Final = 1024 * 1024
@@ -120,30 +119,15 @@ class QuickLink(Protocol):
 Handler: TypeAlias = Callable[[Link], Awaitable[None]]
 
 
-class Handlers:
-    """What a server runs: one handler for each link, ended together.
+async def serve_link(handler: Handler, link: Link) -> None:
+    """Run a server's handler on a link, and close the link whatever happens.
 
     A handler that fails ends its own link, and nothing else; the log has the reason.
     """
-
-    def __init__(self, handler: Handler) -> None:
-        self._handler = handler
-        self._running = Background()
-
-    def start(self, link: Link) -> None:
-        """Serve a link in the background."""
-        self._running.start(self.run(link))
-
-    async def run(self, link: Link) -> None:
-        """Serve a link, and close it whatever happens."""
-        try:
-            await self._handler(link)
-        except Exception:  # noqa: BLE001 - a handler is the app's code: anything can happen
-            _log.exception("serving %s failed", link.peer.address or link.peer.transport)
-        finally:
-            with contextlib.suppress(LinkClosed):
-                await link.close()
-
-    async def stop(self) -> None:
-        """End every handler that still runs."""
-        await self._running.stop()
+    try:
+        await handler(link)
+    except Exception:  # noqa: BLE001 - a handler is the app's code: anything can happen
+        _log.exception("serving %s failed", link.peer.address or link.peer.transport)
+    finally:
+        with contextlib.suppress(LinkClosed):
+            await link.close()

@@ -236,7 +236,7 @@ class Broker:
             self._connection.connect(
                 url.server,
                 error_cb=self._note_error,
-                disconnected_cb=self._lost,
+                disconnected_cb=self._go_down,
                 reconnected_cb=self._restored,
                 connect_timeout=_CONNECT_S,  # type: ignore[arg-type]
                 reconnect_time_wait=_RECONNECT_S,  # type: ignore[arg-type]
@@ -336,7 +336,7 @@ class Broker:
             pong.cancel()
             [late] = await asyncio.gather(pong, return_exceptions=True)
             if late is not None or not self._connection.reads:
-                self._go_down()
+                await self._go_down()
                 self._connection.abort()
                 await self._connection.force_reconnect()
 
@@ -345,14 +345,11 @@ class Broker:
             self._failed.set_result(error)
         _log.debug("%s: %s", self.url.shown, error)
 
-    async def _lost(self) -> None:
-        self._go_down()
-
     async def _restored(self) -> None:
         self.is_up.set()
         self.on_up()
 
-    def _go_down(self) -> None:
+    async def _go_down(self) -> None:
         if self.is_up.is_set():
             self.is_up.clear()
             self.on_down()

@@ -28,10 +28,10 @@ from sightline.slop.transports.background import Background
 from sightline.slop.transports.link import (
     PROVIDER_BYTES,
     Handler,
-    Handlers,
     LinkClosed,
     Outgoing,
     Peer,
+    serve_link,
     whole,
 )
 from sightline.slop.transports.nats import (
@@ -201,7 +201,7 @@ class _Served:
     """One app on one broker."""
 
     def __init__(self, handler: Handler, info: ProviderInfo, broker: Broker) -> None:
-        self._handlers = Handlers(handler)
+        self._handler = handler
         self._broker = broker
         self._app_id = info.id
         self._key = secrets.token_hex(16)
@@ -212,6 +212,7 @@ class _Served:
         self._partial: OrderedDict[str, Assembler] = OrderedDict()
         self._events = _Events(broker, subject_of(info.id, "view", digest_of(self._key, b"life")))
         self._saying = Background()
+        self._served = Background()
         self._beating: asyncio.Task[None] | None = None
         self._beat_now = asyncio.Event()
 
@@ -224,14 +225,17 @@ class _Served:
         await self._broker.hear(hello, lambda _, reply, __: self._say(reply, self._hello))
         await self._broker.hear("slop.apps", lambda _, reply, __: self._say(reply, self._here))
         await self._broker.settle()
-        self._handlers.start(self._events)
+        self._serve(self._events)
         self._beating = asyncio.create_task(self._beat())
 
     async def end(self) -> None:
         """Let go of everybody."""
         if self._beating is not None:
             self._beating.cancel()
-        await self._handlers.stop()
+        await self._served.stop()
+
+    def _serve(self, link: _BrokerLink) -> None:
+        self._served.start(serve_link(self._handler, link))
 
     def _say(self, reply: str, message: bytes) -> None:
         if reply and len(self._saying.tasks) < _WAITING:
@@ -263,7 +267,7 @@ class _Served:
                 return
             subject = subject_of(self._app_id, "view", digest)
             view = self._views[digest] = _View(self._broker, subject, wanted)
-            self._handlers.start(view)
+            self._serve(view)
         view.keep()
         if wanted.id != "keep":
             view.join(wanted, reply)
@@ -272,7 +276,7 @@ class _Served:
         asker = self._askers.get(reply)
         if asker is None:
             asker = self._askers[reply] = _Asker(self._broker, reply)
-            self._handlers.start(asker)
+            self._serve(asker)
             if len(self._askers) > _ASKERS:
                 self._askers.popitem(last=False)[1].end()
         self._askers.move_to_end(reply)

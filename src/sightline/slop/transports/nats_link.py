@@ -95,9 +95,9 @@ _welcomes: Final = msgspec.json.Decoder(Welcome)
 class NatsLink:
     """A link to an app on a broker."""
 
-    def __init__(self, room: _Room, number: int) -> None:
+    def __init__(self, room: _Room, token: str) -> None:
         self.peer = Peer("nats", room.address, rest_s=_REST_S)
-        self.number = number
+        self.token = token
         # Who mirrors the same view is handed the same bytes.
         self.shared = room.shared
         self.subscriptions: dict[str, _Feed] = {}
@@ -135,7 +135,7 @@ class NatsLink:
                     raise LinkClosed("the broker is away")
                 case _:
                     self._unanswered += 1
-                    await self._room.ask(f"l{self.number}", message)
+                    await self._room.ask(self.token, message)
 
     async def close(self, _reason: str = "") -> None:
         """End the link; there is nobody to be told why."""
@@ -374,7 +374,7 @@ class _Room:
         self._returning = 0
         self._key = ""
         self._inbox = broker.new_inbox()
-        self._links: dict[int, NatsLink] = {}
+        self._links: dict[str, NatsLink] = {}
         self._feeds: dict[str, _Feed] = {}
         self._tokens: dict[str, _Feed] = {}
         self._numbers = count(1)
@@ -406,13 +406,13 @@ class _Room:
 
     def link(self) -> NatsLink:
         """Open one more link."""
-        link = NatsLink(self, next(self._numbers))
-        self._links[link.number] = link
+        link = NatsLink(self, f"l{next(self._numbers)}")
+        self._links[link.token] = link
         return link
 
     def leave(self, link: NatsLink) -> None:
         """Forget a link."""
-        self._links.pop(link.number, None)
+        self._links.pop(link.token, None)
 
     @property
     def is_used(self) -> bool:
@@ -499,7 +499,7 @@ class _Room:
         elif payload is None:
             if not self._returning:
                 self.close()
-        elif token[:1] == "l" and (link := self._links.get(_number(token))) is not None:
+        elif (link := self._links.get(token)) is not None:
             link.answer(payload)
         elif (feed := self._tokens.get(token)) is not None:
             feed.answer(token, payload)
@@ -528,10 +528,6 @@ class _Room:
         if message is not None and message.startswith(_EVENT):
             for link in list(self._links.values()):
                 link.put(message)
-
-
-def _number(token: str) -> int:
-    return int(token[1:]) if token[1:].isdecimal() and len(token) < 20 else 0
 
 
 class _Shared:

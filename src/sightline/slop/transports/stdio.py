@@ -25,8 +25,8 @@ from sightline.slop.transports.link import (
     CONSUMER_BYTES,
     PROVIDER_BYTES,
     Handler,
-    Handlers,
     Peer,
+    serve_link,
     why,
 )
 
@@ -39,7 +39,7 @@ async def serve_stdio(handler: Handler, *, max_bytes: int = PROVIDER_BYTES) -> N
     """Serve the program that started this one, until it goes."""
     with _own_streams() as (source, sink):
         reader, writer = await _open(source, sink)
-        await Handlers(handler).run(LineLink(reader, writer, Peer("stdio"), max_bytes))
+        await serve_link(handler, LineLink(reader, writer, Peer("stdio"), max_bytes))
 
 
 async def spawn_stdio(
@@ -47,7 +47,6 @@ async def spawn_stdio(
     *,
     env: Mapping[str, str] | None = None,
     peer: Peer | None = None,
-    max_bytes: int = CONSUMER_BYTES,
 ) -> SpawnedLink:
     """Start a provider and talk to it; closing the link ends it. Raises Unreachable.
 
@@ -63,7 +62,7 @@ async def spawn_stdio(
     except OSError as error:
         raise Unreachable(f"stdio:{argv[0]}: {why(error)}") from error
     peer = peer or Peer("stdio", shlex.join(argv))
-    return SpawnedLink(process, replace(peer, pid=process.pid), max_bytes)
+    return SpawnedLink(process, replace(peer, pid=process.pid))
 
 
 def words_of(command: str) -> list[str]:
@@ -77,10 +76,10 @@ def words_of(command: str) -> list[str]:
 class SpawnedLink(LineLink):
     """A link to a process of our own, which ends with it."""
 
-    def __init__(self, process: asyncio.subprocess.Process, peer: Peer, max_bytes: int) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, peer: Peer) -> None:
         if process.stdout is None or process.stdin is None:
             raise InvalidInput("a spawned provider needs pipes")
-        super().__init__(process.stdout, process.stdin, peer, max_bytes)
+        super().__init__(process.stdout, process.stdin, peer, CONSUMER_BYTES)
         self._process = process
 
     async def close(self, _reason: str = "") -> None:

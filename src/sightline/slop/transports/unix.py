@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Final
 
 from sightline.errors import InvalidInput, Unauthorized, Unreachable
+from sightline.slop.transports.background import Background
 from sightline.slop.transports.lines import LineLink
 from sightline.slop.transports.link import (
     CONSUMER_BYTES,
     PROVIDER_BYTES,
     Handler,
-    Handlers,
     Peer,
+    serve_link,
     why,
 )
 from sightline.slop.transports.owned import open_owned
@@ -37,23 +38,21 @@ _BACKLOG: Final = 128
 
 
 @contextlib.asynccontextmanager
-async def serve_unix(
-    handler: Handler, path: str | Path, *, max_bytes: int = PROVIDER_BYTES
-) -> AsyncIterator[str]:
+async def serve_unix(handler: Handler, path: str | Path) -> AsyncIterator[str]:
     """Serve a Unix socket while the block runs; gives its address, `unix:/path`.
 
     Raises InvalidInput where the socket would not be safe or somebody serves it already.
     The socket is gone when the block ends, and so are all its links.
     """
     path = Path(path).absolute()
-    handlers = Handlers(handler)
+    running = Background()
 
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = _peer(writer.get_extra_info("socket"), str(path))
         if not _is_trusted(peer):
             writer.transport.abort()
             return
-        handlers.start(LineLink(reader, writer, peer, max_bytes))
+        running.start(serve_link(handler, LineLink(reader, writer, peer, PROVIDER_BYTES)))
 
     listener = _bind(path)
     socket_stat = path.lstat()
@@ -63,7 +62,7 @@ async def serve_unix(
             yield f"unix:{path}"
         finally:
             server.close()
-            await handlers.stop()
+            await running.stop()
             await server.wait_closed()
     finally:
         listener.close()
@@ -73,7 +72,7 @@ async def serve_unix(
                 path.unlink()
 
 
-async def connect_unix(path: str | Path, *, max_bytes: int = CONSUMER_BYTES) -> LineLink:
+async def connect_unix(path: str | Path) -> LineLink:
     """Connect to a Unix socket. Raises Unreachable, or Unauthorized if a stranger serves it."""
     try:
         reader, writer = await asyncio.open_unix_connection(str(path))
@@ -83,7 +82,7 @@ async def connect_unix(path: str | Path, *, max_bytes: int = CONSUMER_BYTES) -> 
     if not _is_trusted(peer):
         writer.transport.abort()
         raise Unauthorized(f"unix:{path}: served by another user (uid {peer.uid})")
-    return LineLink(reader, writer, peer, max_bytes)
+    return LineLink(reader, writer, peer, CONSUMER_BYTES)
 
 
 def _bind(path: Path) -> socket.socket:

@@ -50,10 +50,10 @@ from sightline.slop.transports.link import (
     PROVIDER_BYTES,
     WRITE_BYTES,
     Handler,
-    Handlers,
     LinkClosed,
     Outgoing,
     Peer,
+    serve_link,
     why,
 )
 
@@ -221,8 +221,8 @@ async def serve_websocket(
             return socket.respond(HTTPStatus.NOT_FOUND, f"the endpoint is {path}\n")
         return None
 
-    running = {path: Handlers(handler)}
-    async with _serving(running, check, host, port, max_bytes, shares_port=shares_port) as port:
+    at = {path: handler}
+    async with _serving(at, check, host, port, max_bytes, shares_port=shares_port) as port:
         here = f"[{host}]" if ":" in host else host
         names = [f"{name}:{port}" for name in (here, "127.0.0.1", "localhost", "[::1]")]
         door = Door.of(names if hosts is None else hosts, origins, token)
@@ -253,14 +253,13 @@ async def serve_judged(
             return socket.respond(refusal.status, f"{refusal.reason}\n")
         return None
 
-    running = {path: Handlers(cast(Handler, handler)) for path, handler in handlers.items()}
-    async with _serving(running, check, host, port, max_bytes) as found:
+    async with _serving(handlers, check, host, port, max_bytes) as found:
         yield found
 
 
 @contextlib.asynccontextmanager
 async def _serving(
-    handlers: Mapping[str, Handlers],
+    handlers: Mapping[str, Callable[[WebSocketLink], Awaitable[None]]],
     check: Callable[[ServerConnection, Request], Awaitable[Response | None] | Response | None],
     host: str,
     port: int,
@@ -276,7 +275,7 @@ async def _serving(
         sockets.add(socket)
         try:
             await link.hear()
-            await handlers[path].run(link)
+            await serve_link(cast(Handler, handlers[path]), link)
         finally:
             sockets.discard(socket)
 
