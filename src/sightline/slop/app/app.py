@@ -51,7 +51,7 @@ from sightline.slop.app.parameters import as_json
 from sightline.slop.app.registry import Registry, Where
 from sightline.slop.app.resolving import Resolvers
 from sightline.slop.app.scope import Scope
-from sightline.slop.app.serving import COALESCE_S, Answer, Serving
+from sightline.slop.app.serving import COALESCE_S, PATIENCE, Answer, Serving
 from sightline.slop.app.tasks import Clock, Task, Tasks, system_clock
 from sightline.slop.discovery.descriptor import Descriptor, Transport, Unix, Ws
 from sightline.slop.discovery.directory import announced
@@ -133,7 +133,7 @@ class App(Scope):
             self._invoker.invoke,
             self._query,
             coalesce_s=coalesce_s,
-            patience=patience,
+            patience=patience or PATIENCE,
         )
         self._authenticate: Callable[[Peer], Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -188,7 +188,7 @@ class App(Scope):
         return Task(
             self._tasks,
             action or (call.action if call else ""),
-            params if params is not None else (call.params if call else {}),
+            dict(params if params is not None else (call.params if call else {})),
             None if call is None else call.session,
             start,
         )

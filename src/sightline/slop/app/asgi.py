@@ -80,7 +80,7 @@ class AsgiLink:
             return  # it was closed by the other side meanwhile
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class AsgiApp:
     """An ASGI application around a handler of links."""
 

@@ -11,33 +11,31 @@ remembers the tree below it until something there changes.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass, field
 
 from sightline.slop.protocol.tree import Node
 
 Ids = tuple[str, ...]
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class _Entry:
     """One path: what was placed at it, what is placed below it, and the sum of both."""
 
-    __slots__ = ("below", "composed", "described", "is_closed", "node", "rank")
-
-    def __init__(self, rank: int) -> None:
-        self.rank = rank
-        self.node: Node | None = None
-        self.is_closed = False
-        self.below: dict[str, _Entry] = {}
-        self.composed: Node | None = None
-        # What its parent described there, when it was last composed.
-        self.described: Node | None = None
+    rank: int
+    node: Node | None = None
+    is_closed: bool = False
+    below: dict[str, _Entry] = field(default_factory=dict)
+    composed: Node | None = None
+    # What its parent described there, when it was last composed.
+    described: Node | None = None
 
 
 class Composition:
     """One session's tree, composed of the nodes that were put at its paths."""
 
     def __init__(self, root: Node) -> None:
-        self._root = _Entry(0)
-        self._root.node = root
+        self._root = _Entry(0, root)
         self._likeness: tuple[object, ...] | None = None
         self._closed: dict[Ids, Node] = {}
 

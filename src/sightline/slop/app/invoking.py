@@ -53,7 +53,7 @@ class Running(msgspec.Struct, frozen=True, eq=False):
 running: contextvars.ContextVar[Running | None] = contextvars.ContextVar("running", default=None)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Invoker:
     """Runs the actions of one app. `find_own` finds those that the engine itself offers."""
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
 
@@ -83,26 +84,19 @@ class Registration(msgspec.Struct, eq=False):
     seen: dict[bytes, Node] = msgspec.field(default_factory=dict)
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Rendering:
-    """The tree of one session."""
+    """The tree of one session, which puts itself among those to take whenever it changes."""
 
-    def __init__(
-        self,
-        session: Hashable,
-        root: Node,
-        patterns: Branch[Action],
-        untaken: dict[Rendering, None],
-    ) -> None:
-        """Make one that puts itself among those to take whenever it changes."""
-        self.session = session
-        self._untaken = untaken
-        # The likeness by which others find it, since its tree was last taken.
-        self.known_by: tuple[object, ...] = ()
-        self.composition = Composition(root)
-        self.exposure = Exposure(patterns)
-        self.parts: dict[Registration, _Part] = {}
-        self._shown: Node | None = None
-        self._marked: Node | None = None
+    session: Hashable
+    composition: Composition
+    exposure: Exposure
+    _untaken: dict[Rendering, None]
+    # The likeness by which others find it, since its tree was last taken.
+    known_by: tuple[object, ...] = ()
+    parts: dict[Registration, _Part] = field(default_factory=dict)
+    _shown: Node | None = None
+    _marked: Node | None = None
 
     def put(self, ids: Ids, node: Node | None, rank: int = 0, *, is_closed: bool = False) -> None:
         """Show a node at a path, or nothing."""
@@ -196,7 +190,9 @@ class Registry:
             rendering = self._renderings.get(session)
             if rendering is not None:
                 return rendering
-            rendering = Rendering(session, self._root, self.patterns, self._untaken)
+            rendering = Rendering(
+                session, Composition(self._root), Exposure(self.patterns), self._untaken
+            )
             if len(self._renderings) == 1:
                 # Alone it was not known by its likeness, which nobody else could have.
                 self._untaken.update(dict.fromkeys(self._renderings.values()))

@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 import sightline.telemetry as telemetry
@@ -154,40 +155,30 @@ class _Line:
             self._room.set()
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Serving:
     """Serves one provider on any number of links."""
 
-    def __init__(
-        self,
-        provider: Provider,
-        on_invoke: OnInvoke,
-        on_query: OnQuery | None = None,
-        *,
-        coalesce_s: float = COALESCE_S,
-        patience: Patience | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        work_clock: Callable[[], float] = time.thread_time,
-    ) -> None:
-        self._provider = provider
-        self._on_invoke = on_invoke
-        self._on_query = on_query
-        self._coalesce_s = coalesce_s
-        self._patience = patience or PATIENCE
-        self._clock = clock
-        self._work_clock = work_clock
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._sweep_at: asyncio.TimerHandle | None = None
-        self._flush_at: asyncio.TimerHandle | None = None
-        self._lines: dict[Connection, _Line] = {}
-        # Those that have something to send and were not looked at yet, and when they will be.
-        self._unsent: list[Connection] = []
-        self._send_at: asyncio.Handle | None = None
+    provider: Provider
+    on_invoke: OnInvoke
+    on_query: OnQuery | None = None
+    coalesce_s: float = COALESCE_S
+    patience: Patience = PATIENCE
+    clock: Callable[[], float] = time.monotonic
+    work_clock: Callable[[], float] = time.thread_time
+    _loop: asyncio.AbstractEventLoop | None = None
+    _sweep_at: asyncio.TimerHandle | None = None
+    _flush_at: asyncio.TimerHandle | None = None
+    _lines: dict[Connection, _Line] = field(default_factory=dict)
+    # Those that have something to send and were not looked at yet, and when they will be.
+    _unsent: list[Connection] = field(default_factory=list)
+    _send_at: asyncio.Handle | None = None
 
     async def serve(self, link: Link, audience: Hashable = None) -> None:
         """Serve one link until it ends; ends it when cancelled."""
         self._loop = asyncio.get_running_loop()
-        connection = self._provider.connect(audience)
-        line = self._lines[connection] = _Line(connection, link, self._patience, self._clock)
+        connection = self.provider.connect(audience)
+        line = self._lines[connection] = _Line(connection, link, self.patience, self.clock)
         self.wake()
         self._schedule_sweep()
         answers = Background()
@@ -204,7 +195,7 @@ class Serving:
         except TimeoutError:
             if not line.end.expired():
                 raise
-            reason = f"let go: it has taken nothing for {self._patience.unread_s:g} s"
+            reason = f"let go: it has taken nothing for {self.patience.unread_s:g} s"
         finally:
             if reason:
                 _log.warning("%s: %s", link.peer.address or link.peer.transport, reason)
@@ -224,7 +215,7 @@ class Serving:
             if connection.faults > faults:
                 line.pace.fault()
             await line.pace.turn()
-            while len(answers.tasks) > self._provider.limits.invocations:
+            while len(answers.tasks) > self.provider.limits.invocations:
                 await asyncio.wait(answers.tasks, return_when=asyncio.FIRST_COMPLETED)
             await line.room()
 
@@ -247,24 +238,24 @@ class Serving:
     def _send_some(self) -> None:
         """Send for a few milliseconds, then let everybody else have a turn before the rest."""
         self._send_at = None
-        began = self._work_clock()
+        began = self.work_clock()
         while self._unsent or self._take_ready():
             for connection in self._unsent[-_LINES:]:
                 line = self._lines.get(connection)
                 if line is not None:
                     line.send()
             del self._unsent[-_LINES:]
-            if self._work_clock() - began > STEP_S and self._loop is not None:
+            if self.work_clock() - began > STEP_S and self._loop is not None:
                 self._send_at = self._loop.call_soon(self._send_some)
                 return
 
     def _take_ready(self) -> bool:
-        self._unsent = list(self._provider.take_ready())
+        self._unsent = list(self.provider.take_ready())
         return bool(self._unsent)
 
     def _schedule_sweep(self) -> None:
         if self._sweep_at is None and self._loop is not None:
-            self._sweep_at = self._loop.call_later(self._patience.unread_s / _SWEEPS, self._sweep)
+            self._sweep_at = self._loop.call_later(self.patience.unread_s / _SWEEPS, self._sweep)
 
     def _sweep(self) -> None:
         """Let go who takes nothing: one look at all, for a timer for each would cost every send."""
@@ -272,29 +263,29 @@ class Serving:
         for line in self._lines.values():
             # Over stdio there is one reader, and the app ends when it is let go.
             is_parent = line.link.peer.transport == "stdio"
-            if not is_parent and line.unread_s() >= self._patience.unread_s:
+            if not is_parent and line.unread_s() >= self.patience.unread_s:
                 line.end.reschedule(0)
         if self._lines:
             self._schedule_sweep()
 
     def _schedule(self) -> None:
-        if self._flush_at is None and self._provider.is_dirty and self._loop is not None:
-            self._flush_at = self._loop.call_later(self._coalesce_s, self._flush)
+        if self._flush_at is None and self.provider.is_dirty and self._loop is not None:
+            self._flush_at = self._loop.call_later(self.coalesce_s, self._flush)
 
     def _flush(self) -> None:
         self._flush_at = None
-        self._provider.flush()
+        self.provider.flush()
         self.wake()
 
     async def _answer(self, line: _Line, request: Request) -> None:
         if isinstance(request, InvokeRequested):
-            await self._on_invoke(line.connection, request)
+            await self.on_invoke(line.connection, request)
         else:
             async with line.queries:
                 await line.room()
                 answer: Answer | None = (request.query, None)
-                if self._on_query is not None:
-                    answer = await self._on_query(line.connection, request)
+                if self.on_query is not None:
+                    answer = await self.on_query(line.connection, request)
                 if answer is not None:
                     with line.pace.work():
                         line.connection.answer_query(*answer)

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Final, Literal, TypeAlias
@@ -37,29 +38,24 @@ def system_clock() -> datetime:
     return datetime.now(UTC)
 
 
+@dataclass(eq=False, repr=False)
 class Task:
     """One piece of work; enter it to start, leave it to end."""
 
-    def __init__(
-        self,
-        tasks: Tasks,
-        action: str,
-        params: Mapping[str, Any],
-        session: Hashable,
-        on_start: Callable[[str], None],
-    ) -> None:
-        self.id = f"task-{secrets.token_hex(4)}"
-        self.session = session
-        self.status: Status = "pending"
-        self.ended_at: datetime | None = None
-        self._tasks = tasks
-        self._action = action
-        self._params = dict(params)
-        self._on_start = on_start
-        self._progress: float | None = None
-        self._message: str | None = None
-        self._started_at = tasks.clock()
-        self._worker: asyncio.Task[Any] | None = None
+    _tasks: Tasks
+    _action: str
+    _params: dict[str, Any]
+    session: Hashable
+    _on_start: Callable[[str], None]
+    id: str = field(default_factory=lambda: f"task-{secrets.token_hex(4)}")
+    status: Status = "pending"
+    ended_at: datetime | None = None
+    _progress: float | None = None
+    _message: str | None = None
+    _worker: asyncio.Task[Any] | None = None
+
+    def __post_init__(self) -> None:
+        self._started_at = self._tasks.clock()
 
     def report(self, progress: float | None = None, message: str | None = None) -> None:
         """Show how far it is (0 to 1) and what it does. From any thread."""
@@ -117,17 +113,15 @@ class Task:
         return Node.of(self.id, "status", properties=properties, meta=meta, **offered)
 
 
+@dataclass(eq=False, repr=False)
 class Tasks:
     """The tasks of an app, running or lately ended."""
 
-    def __init__(
-        self, registry: Registry, changed: Callable[[], None], clock: Clock, linger_s: float
-    ) -> None:
-        self.clock = clock
-        self._registry = registry
-        self._changed = changed
-        self._linger_s = linger_s
-        self._tasks: dict[str, Task] = {}
+    _registry: Registry
+    _changed: Callable[[], None]
+    clock: Clock
+    _linger_s: float
+    _tasks: dict[str, Task] = field(default_factory=dict)
 
     def add(self, task: Task) -> None:
         """Show a task that starts."""

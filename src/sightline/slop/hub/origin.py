@@ -23,6 +23,12 @@ _KINDS: Final[dict[str, OriginKind]] = {
     "page": "page",
 }  # fmt: skip
 
+# In one line, with the address and the owner.
+_SAID: Final[dict[OriginKind, str]] = {
+    "own": "our own", "unix": "unix:{}{}", "websocket": "{}", "nats": "{}", "stdio": "command: {}",
+    "mcp": "MCP server: {}", "page": "page: {}", "memory": "this process",
+}  # fmt: skip
+
 
 class Origin(msgspec.Struct, frozen=True):
     """Where an app comes from: one of ours, or the socket, URL or command it is reached by.
@@ -58,20 +64,5 @@ class Origin(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         """Say it in one line for an approval: `our own`, `unix:/run/a.sock (user 1000)`."""
         # An address is somebody else's text: what is not plain ASCII is written as an escape.
-        shown = ascii(self.address)[1:-1]
-        match self.kind:
-            case "own":
-                return "our own"
-            case "unix":
-                owner = "" if self.owner is None else f" (user {self.owner})"
-                return f"unix:{shown}{owner}"
-            case "websocket" | "nats":
-                return shown
-            case "stdio":
-                return f"command: {shown}"
-            case "mcp":
-                return f"MCP server: {shown}"
-            case "page":
-                return f"page: {shown}"
-            case "memory":
-                return "this process"
+        owner = "" if self.owner is None else f" (user {self.owner})"
+        return _SAID[self.kind].format(ascii(self.address)[1:-1], owner)

@@ -382,8 +382,10 @@ class _Room:
         self._quiet = self._ticks = 0
         self._assembler = Assembler(CONSUMER_BYTES)
         self.saying = Background()
+        self.entering = asyncio.create_task(self._enter())
+        self.entering.add_done_callback(lambda task: task.cancelled() or task.exception())
 
-    async def enter(self) -> None:
+    async def _enter(self) -> None:
         """Ask the app who it is. Raises Unreachable or TimedOut."""
         broker = self.broker
         self._heard_at.append(await broker.hear(f"{self._inbox}.*", self._answered))
@@ -540,7 +542,7 @@ class _Shared:
         self._forget = forget
         self._connecting = asyncio.create_task(self.broker.connect())
         self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())
-        self._rooms: dict[str, tuple[_Room, asyncio.Task[None]]] = {}
+        self._rooms: dict[str, _Room] = {}
         self._users = 0
         self._ticking = asyncio.create_task(self._tick())
 
@@ -562,27 +564,23 @@ class _Shared:
     async def link(self, url: NatsUrl) -> NatsLink:
         """Enter an app's room, with whoever else does. Raises why there is none."""
         async with self.used():
-            known = self._rooms.get(url.app)
-            if known is None or known[0].is_closed:
-                room = _Room(self.broker, url, self.release)
-                entering = asyncio.create_task(room.enter())
-                entering.add_done_callback(lambda task: task.cancelled() or task.exception())
-                known = self._rooms[url.app] = (room, entering)
-            room, entering = known
+            room = self._rooms.get(url.app)
+            if room is None or room.is_closed:
+                room = self._rooms[url.app] = _Room(self.broker, url, self.release)
             try:
-                await asyncio.shield(entering)
+                await asyncio.shield(room.entering)
             except (SightlineError, asyncio.CancelledError):
-                if entering.done():
+                if room.entering.done():
                     room.close()
-                    if entering.cancelled():
+                    if room.entering.cancelled():
                         raise Unreachable(f"{room.address}: the broker is gone") from None
                 raise
             return room.link()
 
     async def release(self) -> None:
         """Let go of what nobody uses; of a broker that is away not at once."""
-        for app_id, (room, entering) in list(self._rooms.items()):
-            if room.is_closed or (entering.done() and not room.is_used):
+        for app_id, room in list(self._rooms.items()):
+            if room.is_closed or (room.entering.done() and not room.is_used):
                 room.close()
                 del self._rooms[app_id]
         never_was = self._connecting.done() and not self.broker.was_up
@@ -596,15 +594,15 @@ class _Shared:
         await self.broker.close()
 
     def _down(self) -> None:
-        for room, entering in self._rooms.values():
-            if entering.done():
+        for room in self._rooms.values():
+            if room.entering.done():
                 room.suspend()
             else:
-                entering.cancel()
+                room.entering.cancel()
                 room.close()
 
     def _up(self) -> None:
-        for room, _ in self._rooms.values():
+        for room in self._rooms.values():
             room.resume()
 
     async def _tick(self) -> None:
@@ -612,8 +610,8 @@ class _Shared:
         unused = 0
         while unused < _LINGER_TICKS:
             await asyncio.sleep(TICK_S)
-            for room, entering in list(self._rooms.values()):
-                if entering.done():
+            for room in list(self._rooms.values()):
+                if room.entering.done():
                     room.tick()
             unused = 0 if self._users or self._rooms else unused + 1
         await self._close()

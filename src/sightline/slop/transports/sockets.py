@@ -11,7 +11,7 @@ import ipaddress
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 Address: TypeAlias = tuple[str, int]
 
@@ -23,27 +23,20 @@ _MAPPED: Final = "0000000000000000FFFF0000"
 _LOOPBACK: Final = ("127.0.0.1", "::1", "0.0.0.0", "::")  # noqa: S104 - looked for, not bound
 
 
-class _Row(NamedTuple):
-    local: str
-    remote: str
-    state: str
-    uid: int
-
-
 def connection_owner(local: Address, remote: Address) -> int | None:
     """Tell who has the socket that is at `local` and connected to `remote`."""
     here, there = _spellings(*local), _spellings(*remote)
     return _only(
-        row.uid
-        for row in _rows()
-        if row.state == _ESTABLISHED and row.local in here and row.remote in there
+        uid
+        for at, to, state, uid in _rows()
+        if state == _ESTABLISHED and at in here and to in there
     )
 
 
 def listener_owner(port: int) -> int | None:
     """Tell who answers on a port of loopback; None also if several users could."""
     here = {spelled for host in _LOOPBACK for spelled in _spellings(host, port)}
-    return _only(row.uid for row in _rows() if row.state == _LISTEN and row.local in here)
+    return _only(uid for at, _, state, uid in _rows() if state == _LISTEN and at in here)
 
 
 def _only(uids: Iterator[int]) -> int | None:
@@ -54,12 +47,13 @@ def _only(uids: Iterator[int]) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _rows() -> Iterator[_Row]:
+def _rows() -> Iterator[tuple[str, str, str, int]]:
+    """Give each socket: its own address and the other end's, its state, and its user's id."""
     for table in _TABLES:
         with contextlib.suppress(FileNotFoundError):  # a kernel without IPv6
             for line in Path(table).read_text(encoding="ascii").splitlines()[1:]:
                 words = line.split()
-                yield _Row(words[1], words[2], words[3], int(words[7]))
+                yield words[1], words[2], words[3], int(words[7])
 
 
 def _spellings(host: str, port: int) -> set[str]:
