@@ -12,7 +12,7 @@ import pydantic
 import pytest
 
 from sightline.errors import ActionError, InvalidInput
-from sightline.slop.app.parameters import Call, Parameters, schema_of_type
+from sightline.slop.app.parameters import Call, Parameters, schema_of
 from sightline.slop.app.validate import Validator
 from sightline.slop.protocol.tree import Node
 
@@ -91,13 +91,13 @@ def test_values_become_what_the_hints_say() -> None:
 
 
 def test_references_are_written_out_and_recursion_stays_a_reference() -> None:
-    schema = schema_of_type(Branch)
+    schema = schema_of(Branch)
     assert schema["properties"]["name"] == {"type": "string"}
     assert "$defs" in schema
     Validator(schema).check({"name": "a", "branches": [{"name": "b", "branches": []}]})
     with pytest.raises(ActionError, match="/branches/0"):
         Validator(schema).check({"name": "a", "branches": [{"name": "b"}]})
-    assert "$ref" not in str(schema_of_type(Contact))
+    assert "$ref" not in str(schema_of(Contact))
 
 
 def test_session_call_and_holes_are_not_the_callers() -> None:

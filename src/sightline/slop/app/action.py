@@ -9,13 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from sightline.errors import InvalidDescriptor, InvalidInput, InvalidTree
-from sightline.slop.app.parameters import (
-    Handler,
-    Parameters,
-    full_schema,
-    schema_of_type,
-    underlying,
-)
+from sightline.slop.app.parameters import Handler, Parameters, schema_of, underlying
 from sightline.slop.app.pattern import Pattern
 from sightline.slop.protocol.rules import field_violations
 
@@ -68,11 +62,7 @@ class Action(msgspec.Struct, frozen=True):
         try:
             parameters = _parameters(handler, given, () if pattern is None else pattern.names)
             if returns is not None:
-                returns = (
-                    full_schema(returns)
-                    if isinstance(returns, Mapping)
-                    else schema_of_type(returns)
-                )
+                returns = schema_of(returns)
         except InvalidInput as error:
             raise InvalidDescriptor(where, key, str(error)) from None
         affordance: dict[str, Any] = {"action": name}

@@ -37,13 +37,7 @@ from typing import Any, Final, TypeVar
 import sightline.telemetry as telemetry
 from sightline._keywords import names_keywords
 from sightline.errors import ActionError, InvalidInput, InvalidPath, InvalidTree, Violation
-from sightline.slop.app.announce import (
-    Addresses,
-    pages_of,
-    port_token,
-    socket_path,
-    told_to_end,
-)
+from sightline.slop.app.announce import Addresses, pages_of, port_token, socket_path, told_to_end
 from sightline.slop.app.asgi import AsgiApp
 from sightline.slop.app.attention import Views
 from sightline.slop.app.invoking import Invoker, running

@@ -101,7 +101,7 @@ class Parameters(msgspec.Struct, frozen=True):
         if given is None:
             schema = None if is_open and not fields else _derived(struct, fields, defaults)
         else:
-            schema = full_schema(given)
+            schema = _full(given)
         return cls(
             schema if schema is None or schema.get("properties") or given is not None else None,
             frozenset(path_names),
@@ -164,7 +164,7 @@ def as_json(value: object) -> Any:
     return plain
 
 
-def full_schema(given: Mapping[str, Any]) -> dict[str, Any]:
+def _full(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return a given schema in full, if it is the short kind."""
     if given.get("type") == "object" or not given:
         return dict(given) or {"type": "object"}
@@ -175,8 +175,10 @@ def full_schema(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": members, "required": list(members)}
 
 
-def schema_of_type(wanted: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a Python type, references written out where they can be."""
+def schema_of(wanted: Any) -> dict[str, Any]:
+    """Return a given schema in full, or that of a Python type, with references written out."""
+    if isinstance(wanted, Mapping):
+        return _full(wanted)
     try:
         return _inlined(msgspec.json.schema(_described(wanted), schema_hook=_foreign_schema))
     except TypeError as error:
@@ -225,7 +227,7 @@ def _derived(
 ) -> dict[str, Any]:
     if struct is None:
         return {"type": "object"}
-    schema = schema_of_type(struct)
+    schema = schema_of(struct)
     properties: dict[str, dict[str, Any]] = schema["properties"]
     for name, hint, _ in fields:
         choices = _choices(hint)

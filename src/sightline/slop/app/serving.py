@@ -28,15 +28,7 @@ from sightline.slop.protocol.patience import Patience
 from sightline.slop.protocol.provider import Provider
 from sightline.slop.protocol.tree import Node
 from sightline.slop.transports.background import Background, end_tasks
-from sightline.slop.transports.link import (
-    PIECE_BYTES,
-    WRITE_BYTES,
-    Link,
-    LinkClosed,
-    Outgoing,
-    QuickLink,
-    cut,
-)
+from sightline.slop.transports.link import WRITE_BYTES, Link, LinkClosed, Outgoing, QuickLink, cut
 from sightline.slop.transports.pace import STEP_S, Pace
 
 COALESCE_S: Final = 0.05
@@ -111,9 +103,8 @@ class _Line:
             self.writer = None
 
     def _outgoing(self, parts: MessageParts) -> Outgoing:
-        if sum(map(len, parts)) <= PIECE_BYTES:
-            return b"".join(parts)
-        return self._noted(cut(parts))
+        message = cut(parts)
+        return message if isinstance(message, bytes) else self._noted(message)
 
     def _noted(self, pieces: Iterator[memoryview]) -> Iterator[memoryview]:
         """The same pieces; each that is asked for shows that the one before was taken."""

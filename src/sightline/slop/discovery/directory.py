@@ -18,14 +18,7 @@ import contextlib
 import importlib
 import logging
 import os
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Collection,
-    Iterable,
-    Iterator,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Iterator, Sequence
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -185,7 +178,12 @@ class Directory:
         """Give every descriptor that counts, and the reason for each that does not."""
         try:
             with open_owned(self.path) as handle:
-                yield from self._entries(handle)
+                listed = os.listdir(handle)  # noqa: PTH208 - of what was opened, not of a name
+                names = sorted(name for name in listed if name.endswith(".json"))
+                for name in names[:_MAX_FILES]:
+                    yield self._entry(handle, name)
+                if len(names) > _MAX_FILES:
+                    yield Ignored(self.path, f"only the first {_MAX_FILES} files are looked at")
         except FileNotFoundError:
             return
         except OSError as error:
@@ -214,14 +212,6 @@ class Directory:
         with contextlib.suppress(OSError, InvalidInput), open_owned(self.path) as handle:
             if Descriptor.read(_read_own(handle, target)) == descriptor:
                 os.unlink(target, dir_fd=handle)
-
-    def _entries(self, handle: int) -> Iterator[Descriptor | Ignored]:
-        listed = os.listdir(handle)  # of what was opened, not of a name
-        names = sorted(name for name in listed if name.endswith(".json"))
-        for name in names[:_MAX_FILES]:
-            yield self._entry(handle, name)
-        if len(names) > _MAX_FILES:
-            yield Ignored(self.path, f"only the first {_MAX_FILES} files are looked at")
 
     def _entry(self, directory: int, name: str) -> Descriptor | Ignored:
         path = self.path / name

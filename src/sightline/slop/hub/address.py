@@ -27,14 +27,7 @@ from typing import IO, Final, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from sightline.errors import InvalidInput, TimedOut, Unauthorized, Unreachable
-from sightline.slop.discovery.descriptor import (
-    DESCRIPTOR_BYTES,
-    Descriptor,
-    Nats,
-    Stdio,
-    Unix,
-    Ws,
-)
+from sightline.slop.discovery.descriptor import DESCRIPTOR_BYTES, Descriptor, Nats, Stdio, Unix, Ws
 from sightline.slop.discovery.directory import Discovery
 from sightline.slop.discovery.wellknown import (
     PAGE_BYTES,

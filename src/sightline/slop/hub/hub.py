@@ -52,10 +52,6 @@ IDLE_S: Final = 300.0
 READY_S: Final = 5.0
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 @dataclass(frozen=True, slots=True)
 class WantedApp:
     """What the hub subscribes to in each app."""
@@ -139,7 +135,7 @@ class Hub:
         wanted: WantedApp | None = None,
         consent: Callable[[Descriptor], bool] = lambda _: False,
         token: Callable[[str], str | None] = lambda _: None,
-        clock: Callable[[], datetime] = _now,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         backoff: Backoff | None = None,
         patience: Patience | None = None,
         silent_s: float = SILENT_S,

@@ -24,7 +24,7 @@ _KINDS: Final[dict[str, OriginKind]] = {
 }  # fmt: skip
 
 # In one line, with the address and the owner.
-_SAID: Final[dict[OriginKind, str]] = {
+_FORMS: Final[dict[OriginKind, str]] = {
     "own": "our own", "unix": "unix:{}{}", "websocket": "{}", "nats": "{}", "stdio": "command: {}",
     "mcp": "MCP server: {}", "page": "page: {}", "memory": "this process",
 }  # fmt: skip
@@ -65,4 +65,4 @@ class Origin(msgspec.Struct, frozen=True):
         """Say it in one line for an approval: `our own`, `unix:/run/a.sock (user 1000)`."""
         # An address is somebody else's text: what is not plain ASCII is written as an escape.
         owner = "" if self.owner is None else f" (user {self.owner})"
-        return _SAID[self.kind].format(ascii(self.address)[1:-1], owner)
+        return _FORMS[self.kind].format(ascii(self.address)[1:-1], owner)

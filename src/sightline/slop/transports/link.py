@@ -78,12 +78,15 @@ def whole(message: Outgoing) -> bytes:
     return message if isinstance(message, bytes) else b"".join(message)
 
 
-def cut(parts: Iterable[bytes]) -> Iterator[memoryview]:
-    """Cut a message into pieces that are not copied."""
-    for part in parts:
-        view = memoryview(part)
-        for start in range(0, len(view), PIECE_BYTES):
-            yield view[start : start + PIECE_BYTES]
+def cut(parts: Sequence[bytes]) -> bytes | Iterator[memoryview]:
+    """Join the parts of a message, or cut a longer one into pieces that are not copied."""
+    if sum(map(len, parts)) <= PIECE_BYTES:
+        return b"".join(parts)
+    return (
+        memoryview(part)[start : start + PIECE_BYTES]
+        for part in parts
+        for start in range(0, len(part), PIECE_BYTES)
+    )
 
 
 class Link(Protocol):

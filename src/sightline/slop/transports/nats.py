@@ -71,20 +71,36 @@ class Welcome(msgspec.Struct, frozen=True):
     key: str
 
 
-def subject_of(app_id: str, *rest: str) -> str:
-    """The subject of something of an app's; a dot in an id would divide it."""
-    return ".".join(("slop", app_id.replace(".", "~"), *rest))
+class Subjects(msgspec.Struct, frozen=True):
+    """The subjects of an app; all but the first are known to who has the key of its life."""
 
+    app_id: str
+    key: str = ""
 
-def digest_of(key: str, name: bytes) -> str:
-    """What names one of an app's subjects to who has the key."""
-    return hashlib.blake2b(name, key=key.encode()[:64], digest_size=16).hexdigest()
+    @property
+    def hello(self) -> str:
+        """Where it is asked first."""
+        # A dot in an id would divide it.
+        return f"slop.{self.app_id.replace('.', '~')}.hello"
 
+    @property
+    def ask(self) -> str:
+        """Where it is asked for something."""
+        return self._named("ask", b"ask")
 
-def view_digest(key: str, wanted: Subscribe) -> str:
-    """The same for a view: equal for all who ask for the same."""
-    same = msgspec.structs.replace(wanted, id="v", resume=None)
-    return digest_of(key, msgspec.json.encode(same))
+    @property
+    def life(self) -> str:
+        """Where its events are, and its signs of life."""
+        return self._named("view", b"life")
+
+    def view(self, wanted: Subscribe) -> str:
+        """Where a view is published: the same for all who ask for the same."""
+        same = msgspec.structs.replace(wanted, id="v", resume=None)
+        return self._named("view", msgspec.json.encode(same))
+
+    def _named(self, kind: str, name: bytes) -> str:
+        digest = hashlib.blake2b(name, key=self.key.encode()[:64], digest_size=16).hexdigest()
+        return f"{self.hello.removesuffix('hello')}{kind}.{digest}"
 
 
 def subscribing(message: bytes) -> Subscribe | Unsubscribe | None:

@@ -34,16 +34,7 @@ from sightline.slop.transports.link import (
     serve_link,
     whole,
 )
-from sightline.slop.transports.nats import (
-    BEAT_S,
-    Assembler,
-    Broker,
-    Welcome,
-    digest_of,
-    subject_of,
-    subscribing,
-    view_digest,
-)
+from sightline.slop.transports.nats import BEAT_S, Assembler, Broker, Subjects, Welcome, subscribing
 from sightline.slop.transports.nats_url import NatsUrl
 
 _VIEWS: Final = 1_024
@@ -203,14 +194,13 @@ class _Served:
     def __init__(self, handler: Handler, info: ProviderInfo, broker: Broker) -> None:
         self._handler = handler
         self._broker = broker
-        self._app_id = info.id
-        self._key = secrets.token_hex(16)
-        self._hello = msgspec.json.encode(Welcome(info, self._key))
+        self._subjects = Subjects(info.id, secrets.token_hex(16))
+        self._hello = msgspec.json.encode(Welcome(info, self._subjects.key))
         self._here = msgspec.json.encode({"id": info.id, "name": info.name})
         self._views: dict[str, _View] = {}
         self._askers: OrderedDict[str, _Asker] = OrderedDict()
         self._partial: OrderedDict[str, Assembler] = OrderedDict()
-        self._events = _Events(broker, subject_of(info.id, "view", digest_of(self._key, b"life")))
+        self._events = _Events(broker, self._subjects.life)
         self._saying = Background()
         self._served = Background()
         self._beating: asyncio.Task[None] | None = None
@@ -219,11 +209,10 @@ class _Served:
     async def begin(self) -> None:
         """Hear what is asked, and say that the app is there."""
         self._broker.on_up = self._beat_now.set
-        asked_at = subject_of(self._app_id, "ask", digest_of(self._key, b"ask"))
-        await self._broker.hear(asked_at, self._ask)
-        hello = subject_of(self._app_id, "hello")
-        await self._broker.hear(hello, lambda _, reply, __: self._say(reply, self._hello))
-        await self._broker.hear("slop.apps", lambda _, reply, __: self._say(reply, self._here))
+        hear = self._broker.hear
+        await hear(self._subjects.ask, self._ask)
+        await hear(self._subjects.hello, lambda _, reply, __: self._say(reply, self._hello))
+        await hear("slop.apps", lambda _, reply, __: self._say(reply, self._here))
         await self._broker.settle()
         self._serve(self._events)
         self._beating = asyncio.create_task(self._beat())
@@ -260,13 +249,12 @@ class _Served:
             self._asker(reply).take(message)
 
     def _mirror(self, wanted: Subscribe, reply: str) -> None:
-        digest = view_digest(self._key, wanted)
-        view = self._views.get(digest)
+        subject = self._subjects.view(wanted)
+        view = self._views.get(subject)
         if view is None or view.is_closed:
             if len(self._views) >= _VIEWS:
                 return
-            subject = subject_of(self._app_id, "view", digest)
-            view = self._views[digest] = _View(self._broker, subject, wanted)
+            view = self._views[subject] = _View(self._broker, subject, wanted)
             self._serve(view)
         view.keep()
         if wanted.id != "keep":

@@ -40,16 +40,7 @@ from sightline.slop.protocol.messages import (
 )
 from sightline.slop.transports.background import Background
 from sightline.slop.transports.link import CONSUMER_BYTES, LinkClosed, Outgoing, Peer, whole
-from sightline.slop.transports.nats import (
-    BEAT_S,
-    Assembler,
-    Broker,
-    Welcome,
-    digest_of,
-    subject_of,
-    subscribing,
-    view_digest,
-)
+from sightline.slop.transports.nats import BEAT_S, Assembler, Broker, Subjects, Welcome, subscribing
 from sightline.slop.transports.nats_url import NatsUrl
 
 TICK_S: Final = BEAT_S / 2
@@ -372,7 +363,7 @@ class _Room:
         self.is_closed = self.is_suspended = False
         # For so many ticks after the broker came back the app may still be on its way.
         self._returning = 0
-        self._key = ""
+        self._subjects = Subjects(url.app)
         self._inbox = broker.new_inbox()
         self._links: dict[str, NatsLink] = {}
         self._feeds: dict[str, _Feed] = {}
@@ -392,19 +383,16 @@ class _Room:
         try:
             async with asyncio.timeout(_WELCOME_S):
                 while not self.welcomed.done():
-                    await broker.say(
-                        subject_of(self.app_id, "hello"), b"{}", f"{self._inbox}.hello"
-                    )
+                    await broker.say(self._subjects.hello, b"{}", f"{self._inbox}.hello")
                     await asyncio.wait({self.welcomed}, timeout=TICK_S)
                 welcome = _welcomes.decode(await self.welcomed)
         except TimeoutError:
             raise TimedOut(f"{self.address}: no answer within {_WELCOME_S:g} s") from None
         except (msgspec.DecodeError, UnicodeError):
             raise Unreachable(f"{self.address}: it does not say who it is") from None
-        self._key = welcome.key
+        self._subjects = Subjects(self.app_id, welcome.key)
         self.hello = serialize(Hello(welcome.provider))
-        life = subject_of(self.app_id, "view", digest_of(self._key, b"life"))
-        self._heard_at.append(await broker.hear(life, self._lives))
+        self._heard_at.append(await broker.hear(self._subjects.life, self._lives))
 
     def link(self) -> NatsLink:
         """Open one more link."""
@@ -422,10 +410,10 @@ class _Room:
 
     def feed(self, wanted: Subscribe) -> _Feed:
         """The feed of a view."""
-        digest = view_digest(self._key, wanted)
-        if digest not in self._feeds:
-            self._feeds[digest] = _Feed(self, wanted, subject_of(self.app_id, "view", digest))
-        return self._feeds[digest]
+        subject = self._subjects.view(wanted)
+        if subject not in self._feeds:
+            self._feeds[subject] = _Feed(self, wanted, subject)
+        return self._feeds[subject]
 
     def token(self, feed: _Feed) -> str:
         """Name an answer that is for a feed."""
@@ -437,8 +425,7 @@ class _Room:
 
     async def ask(self, token: str, message: bytes) -> None:
         """Ask the app something; the answer comes under the token."""
-        asked_at = subject_of(self.app_id, "ask", digest_of(self._key, b"ask"))
-        await self.broker.say(asked_at, message, f"{self._inbox}.{token}")
+        await self.broker.say(self._subjects.ask, message, f"{self._inbox}.{token}")
 
     def tick(self) -> None:
         """Notice an app that is gone; keep the views that are mirrored here."""
@@ -450,10 +437,10 @@ class _Room:
         if self._quiet > _QUIET_TICKS:
             self.close()
             return
-        for digest, feed in list(self._feeds.items()):
+        for subject, feed in list(self._feeds.items()):
             feed.tick()
             if feed.unused > _UNUSED_TICKS:
-                del self._feeds[digest]
+                del self._feeds[subject]
                 if feed.number is not None:
                     self.saying.start(self.broker.ignore(feed.number))
             elif self._ticks % _KEEP_TICKS == 0:

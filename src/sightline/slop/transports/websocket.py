@@ -22,13 +22,7 @@ from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import ServerConnection, serve
-from websockets.exceptions import (
-    ConnectionClosed,
-    InvalidHandshake,
-    InvalidStatus,
-    InvalidURI,
-    ProtocolError,
-)
+from websockets.exceptions import ConnectionClosed, InvalidStatus, ProtocolError, WebSocketException
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request, Response
 from websockets.protocol import Event, Side, State
@@ -342,7 +336,7 @@ async def connect_websocket(
         raise Unreachable(f"{url}: answered with status {status}") from error
     except TimeoutError as error:
         raise TimedOut(f"{url}: no answer within {_OPEN_S:g} s") from error
-    except (OSError, InvalidHandshake, InvalidURI) as error:
+    except (OSError, WebSocketException) as error:
         reason = why(error) if isinstance(error, OSError) else str(error)
         raise Unreachable(f"{url}: {reason}") from error
     return WebSocketLink(socket, Peer("ws", url))
