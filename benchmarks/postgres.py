@@ -23,8 +23,8 @@ from benchmarks.harness import LeftOut, Row
 from benchmarks.peers import run_peer
 from benchmarks.postgres_peers import TURN, WRITERS, by_writers
 from sightline.context.ledger import Ledger
-from sightline.context.ledger.address import address_of
 from sightline.context.ledger.history import HistoryReader
+from sightline.context.ledger.paths import address_of
 from sightline.context.ledger.work import Owner
 from sightline.context.messages.given import message_given
 from sightline.context.messages.parts import Draft

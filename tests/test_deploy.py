@@ -15,7 +15,7 @@ import pytest
 
 import sightline.telemetry as telemetry
 from sightline.cli.main import cli
-from sightline.context.ledger.address import address_of
+from sightline.context.ledger.paths import address_of
 from sightline.context.ledger.postgres.steps import MIGRATIONS
 from sightline.slop.transports.health import LIVE, READY
 from support.shell import PROGRAM

@@ -14,8 +14,7 @@ import pytest
 
 from sightline.cli.config import toml_value
 from sightline.config import Settings, load
-from sightline.config.keys import LEAVES, TABLES, spell
-from sightline.config.load import ENVIRONMENT
+from sightline.config.load import ENVIRONMENT, LEAVES, TABLES, spell
 
 DOCS = Path(__file__).parent.parent / "docs"
 CONFIGURATION = (DOCS / "configuration.md").read_text("utf-8")

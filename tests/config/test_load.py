@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from sightline.config import Loaded, PolicyRule, Settings, WindowSettings, load, user_file
-from sightline.config.keys import LEAVES, TABLES, spell
-from sightline.config.load import ENVIRONMENT
+from sightline.config.load import ENVIRONMENT, LEAVES, TABLES, spell
 from sightline.errors import InvalidInput
 
 USER = """

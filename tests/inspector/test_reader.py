@@ -64,12 +64,12 @@ def test_looking_at_ever_new_requests_keeps_only_the_last_counts(
     reader: RecordReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wires, "COUNTED_TEXTS", 20)
-    ESTIMATES.cache.shrink(0)
+    ESTIMATES.shrink(0)
     for number in range(2_000):
-        ESTIMATES.cache.learn(f"of another request {number}", 1)
+        ESTIMATES.learn(f"of another request {number}", 1)
     for place in ((1, 1), (2, 1), (2, 2), (3, 1)):
         reader.request(1, *place)
-    assert 0 < len(ESTIMATES.cache) < 100
+    assert 0 < len(ESTIMATES) < 100
 
 
 def test_the_command_is_the_request_and_holds_no_key(reader: RecordReader) -> None:

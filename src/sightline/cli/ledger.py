@@ -16,8 +16,7 @@ from sightline.cli.examples import examples
 from sightline.cli.ledger_path import DB_HELP, attachments_url, ledger_path
 from sightline.cli.out import Progress, confirm, into_file, say, tell, write_json_lines
 from sightline.context.ledger import Ledger, SearchHit, Session, SessionOverview
-from sightline.context.ledger.address import address_of
-from sightline.context.ledger.paths import database_url, expanded
+from sightline.context.ledger.paths import address_of, database_url, expanded
 from sightline.context.ledger.retrieval import QueryLimits
 from sightline.context.ledger.store import Mode
 from sightline.errors import InvalidInput, LedgerUnusable

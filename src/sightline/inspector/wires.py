@@ -35,7 +35,7 @@ _BEDROCK: Final = '"https://bedrock-runtime.$AWS_REGION.amazonaws.com"'
 
 def again(recorded: Recorded) -> Request:
     """Encode a recorded request again; nothing of it is remembered."""
-    ESTIMATES.cache.shrink(COUNTED_TEXTS)  # the next request that is looked at is another one
+    ESTIMATES.shrink(COUNTED_TEXTS)  # the next request that is looked at is another one
     return recorded.to_request()
 
 

@@ -28,7 +28,7 @@ from inspector.test_server import browsing
 from sightline.agent.host.stage import HostStage
 from sightline.cli.ledger import ledger as ledger_command
 from sightline.context.ledger import Ledger
-from sightline.context.ledger.address import address_of
+from sightline.context.ledger.paths import address_of
 from sightline.context.ledger.postgres import steps
 from sightline.context.ledger.postgres.connect import connect
 from sightline.context.ledger.postgres.store import PostgresStore

@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 
 from sightline.context.ledger import Ledger
-from sightline.context.ledger.address import address_of
+from sightline.context.ledger.paths import address_of
 from sightline.context.ledger.postgres.connect import connect
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.sqlite.store import SqliteStore

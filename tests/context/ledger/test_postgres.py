@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from context.ledger.helpers import fill, prompts, said
 from sightline.context.ledger import Ledger, StoredUsage, codec
-from sightline.context.ledger.address import address_of
 from sightline.context.ledger.attachments import NOWHERE, fetching
 from sightline.context.ledger.groups import kept_by
 from sightline.context.ledger.history import HistoryReader
+from sightline.context.ledger.paths import address_of
 from sightline.context.ledger.postgres import steps, store
 from sightline.context.ledger.postgres.appends import CALL
 from sightline.context.ledger.postgres.calls import (

@@ -11,9 +11,14 @@ import pytest
 
 from sightline.context.messages.parts import File, Message, Reasoning, Text, ToolCall, ToolResult
 from sightline.context.tokens.basis import PLAIN, Basis, basis_of, file_tokens
-from sightline.context.tokens.counts import CountCache, Engine, SeenMessages
 from sightline.context.tokens.estimate import Calibration, Calibrations, estimate
-from sightline.context.tokens.tokens import TextCounter, counter_for, default_counter
+from sightline.context.tokens.tokens import (
+    Engine,
+    SeenMessages,
+    TextCounter,
+    counter_for,
+    default_counter,
+)
 from sightline.errors import InvalidInput, MissingExtra
 
 PHOTO = File("file:///a.png", "image/png")
@@ -30,8 +35,8 @@ class Recorder:
         return [len(text) for text in texts]
 
 
-def counting(recorder: Recorder, cache: CountCache | None = None) -> TextCounter:
-    return TextCounter("test", Engine(recorder, cache), "counted", Basis(None, PLAIN))
+def counting(recorder: Recorder, max_texts: int = 1_000) -> TextCounter:
+    return TextCounter("test", Engine(recorder, max_texts), "counted", Basis(None, PLAIN))
 
 
 def test_chars_per_four_rounds_up_per_message_and_adds_nothing() -> None:
@@ -80,17 +85,20 @@ def test_a_text_is_counted_once_and_new_ones_in_one_batch() -> None:
 
 
 def test_the_cache_forgets_what_is_not_used_and_keeps_what_is() -> None:
-    cache = CountCache(max_texts=8)
-    cache.learn("kept", 4)
+    recorder = Recorder()
+    engine = Engine(recorder, max_texts=8)
+    engine.learn(["kept"])
     for number in range(100):
-        cache.learn(f"passing {number:03}", number)
-        assert cache.get("kept") == 4
-    assert len(cache) <= 8
-    assert cache.get("passing 000") is None
+        engine.learn([f"passing {number:03}"])
+        assert engine.count("kept") == 4
+    assert len(engine) <= 8
+    assert recorder.batches.count(["kept"]) == 1
+    assert engine.count("passing 000") == 11
+    assert recorder.batches.count(["passing 000"]) == 2
 
 
 def test_a_batch_larger_than_the_cache_is_still_right() -> None:
-    counter = counting(Recorder(), CountCache(max_texts=4))
+    counter = counting(Recorder(), max_texts=4)
     messages = [Message("user", (Text("a" * n), Text("b" * n))) for n in range(1, 9)]
     assert counter.weigh(messages) == [2 * n for n in range(1, 9)]
 

@@ -32,7 +32,7 @@ from sightline.context.dialects.profile import Cache, Profile
 from sightline.context.dialects.turns import PromptTurn
 from sightline.context.messages.parts import File, Message, Part
 from sightline.context.messages.replay import Tiers
-from sightline.context.tokens.counts import SeenMessages
+from sightline.context.tokens.tokens import SeenMessages
 
 to_json: Final = msgspec.json.Encoder().encode
 # Vendors look back about 20 blocks from a mark for an earlier one; stay clear of the edge.

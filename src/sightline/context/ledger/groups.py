@@ -24,7 +24,7 @@ from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import ZERO
 from sightline.context.ledger.store import Noun
 from sightline.context.ledger.transaction import Transaction, seal
-from sightline.context.ledger.writer import chain_of, put_state
+from sightline.context.ledger.writer import LEFT, chain_of, leave
 from sightline.context.messages.parts import Entry
 from sightline.context.messages.state import extract_state
 from sightline.errors import InvalidInput, LedgerDamaged, NotFound
@@ -384,7 +384,7 @@ def _chain_before(tx: Transaction, group: Row) -> bytes:
 
 def _forget_group(tx: Transaction, session: Row, group: Row) -> None:
     """Delete the session's last group, whose only message is gone."""
-    for table in ("session_state", "strategy_states"):
+    for table in LEFT:
         tx.delete(session, table, "group_id = ?", (group["id"],))
     tx.db.delete("groups", "id = ?", (group["id"],))
     session["next_group"] -= 1
@@ -399,7 +399,7 @@ def _restate(tx: Transaction, session: Row, group: Row) -> None:
     states = (state for text in spoken if (state := extract_state(text)))
     tx.delete(session, "session_state", "group_id = ?", (group["id"],))
     if state := next(states, None):
-        put_state(tx, session, group["id"], state)
+        leave(tx, session, "session_state", group["id"], state)
 
 
 def _pack(tx: Transaction, group: Row) -> str:
@@ -430,4 +430,4 @@ def _unpack(tx: Transaction, session: Row, group: Row, waiting: Row) -> None:
     tx.update("groups", group)
     _weigh(tx, session, group, body.tokens)
     if body.state:
-        put_state(tx, session, group["id"], *body.state)
+        leave(tx, session, "session_state", group["id"], *body.state)

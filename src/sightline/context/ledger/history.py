@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from sightline.context.ledger.attachments import entries_of, fetching, names_in
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of, parts_of, size_of, without_bytes
-from sightline.context.ledger.rows import Row, RowReader, find_session, first
+from sightline.context.ledger.rows import Row, RowReader, find_session, first, the_session
 from sightline.context.ledger.store import Store
 from sightline.context.ledger.transaction import seal
 from sightline.context.ledger.writer import Written
@@ -150,10 +150,11 @@ class HistoryReader:
             if shown is not None:
                 return shown
         with self._store.read() as db:
-            if self._is_all_new(session_id) and not isinstance(window, TokenWindow):
+            all_new = self._store.is_far and not self._cache.knows(session_id)
+            if all_new and not isinstance(window, TokenWindow):
                 measures, groups = self._fetch_all(db, session_id, window)
             else:
-                measures = _one(db.fetch(_MEASURED, (session_id,)), session_id)
+                measures = the_session(db.fetch(_MEASURED, (session_id,)), session_id)
                 if (shown := self._shown(session_id, window, measures)) is not None:
                     return shown
                 groups = _groups(db, session_id, window, measures)
@@ -163,9 +164,6 @@ class HistoryReader:
             shown = self._cache.entries(groups)
             self._keep(_Reading(session_id, window or Window(size, slack), digest, groups, shown))
             return shown
-
-    def _is_all_new(self, session_id: int) -> bool:
-        return self._store.is_far and not self._cache.knows(session_id)
 
     def _shown(
         self, session_id: int, window: Window | TokenWindow | None, measures: _Measures
@@ -238,7 +236,7 @@ class HistoryReader:
             (_FROM_OLDEST, (session_id, *newest)),
         )
         groups.reverse()
-        measures = _one(measured, session_id)
+        measures: _Measures = the_session(measured, session_id)
         self._put(db, session_id, groups, rows)
         return measures, groups
 
@@ -274,13 +272,6 @@ class HistoryReader:
             at += count
             size = sum(map(size_of, rows[span], entries[span]))
             self._cache.put(group_id, digest, entries[span], size)
-
-
-def _one(rows: list[tuple[Any, ...]], session_id: int) -> _Measures:
-    if not rows:
-        raise NotFound(f"no session {session_id}")
-    digest, live_groups, tokens, size, slack = rows[0]
-    return digest, live_groups, tokens, size, slack
 
 
 def _moved(
@@ -330,21 +321,11 @@ def _groups(
 ) -> list[_Group]:
     _, live_groups, tokens, size, slack = measures
     if isinstance(window, TokenWindow):
-        return _groups_from(db, session_id, window.left_out(tokens))
-    return _last_groups(db, session_id, (window or Window(size, slack)).shown(live_groups))
-
-
-def _last_groups(db: RowReader, session_id: int, count: int) -> list[_Group]:
-    sql = f"{_SHOWN} {_LIVE} ORDER BY seq DESC LIMIT ?"
-    return db.fetch(sql, (session_id, count))[::-1]
-
-
-def _groups_from(db: RowReader, session_id: int, left_out: int) -> list[_Group]:
-    start = first(
-        db,
-        f"SELECT seq {_LIVE} AND tokens_before >= ? ORDER BY tokens_before, id LIMIT 1",
-        (session_id, left_out),
-    )
-    if start is None:
-        return _last_groups(db, session_id, 1)
-    return db.fetch(f"{_SHOWN} {_LIVE} AND seq >= ? ORDER BY seq", (session_id, start))
+        cut = f"SELECT seq {_LIVE} AND tokens_before >= ? ORDER BY tokens_before, id LIMIT 1"
+        start = first(db, cut, (session_id, window.left_out(tokens)))
+        if start is not None:
+            return db.fetch(f"{_SHOWN} {_LIVE} AND seq >= ? ORDER BY seq", (session_id, start))
+        count = 1  # the newest is always shown
+    else:
+        count = (window or Window(size, slack)).shown(live_groups)
+    return db.fetch(f"{_SHOWN} {_LIVE} ORDER BY seq DESC LIMIT ?", (session_id, count))[::-1]

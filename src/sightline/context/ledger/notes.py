@@ -14,10 +14,9 @@ from typing import Any
 import msgspec
 
 from sightline.context.ledger.history import HistoryReader
-from sightline.context.ledger.rows import Row, find_session, first
+from sightline.context.ledger.rows import find_session, first
 from sightline.context.ledger.store import Noun, Store
-from sightline.context.ledger.transaction import Transaction
-from sightline.context.ledger.writer import put_state
+from sightline.context.ledger.writer import leave
 from sightline.context.messages.gate import Gate
 from sightline.context.messages.parts import Entry
 from sightline.context.messages.state import HEADING, StateRebuild, extract_state, rebuild_request
@@ -74,7 +73,7 @@ class States(Noun):
             )
             if found is None:
                 raise NotFound("there is no live group that this state could belong to")
-            put_state(tx, session, found, block)
+            leave(tx, session, "session_state", found, block)
         return block
 
     def rebuild(self, session_id: int) -> StateRebuild:
@@ -110,20 +109,11 @@ class StrategyStates(Noun):
         """Keep what a group left. Raise `InvalidInput` if it cannot be stored."""
         body = self._gate.json(state, "the strategy's state", self._gate.limits.strategy_state)
         with self._store.write() as tx:
-            put_strategy_state(tx, tx.session(session_id), group_id, body)
+            leave(tx, tx.session(session_id), "strategy_states", group_id, body)
 
     def _newest(self, sql: str, *values: int) -> dict[str, Any]:
         rows = self._fetch(sql, *values)
         return msgspec.json.decode(rows[0][0], type=dict[str, Any]) if rows else {}
-
-
-def put_strategy_state(
-    tx: Transaction, session: Row, group_id: int, body: str, created_at: str | None = None
-) -> None:
-    """Store what a group left with the strategy, in place of an earlier one of the same group."""
-    tx.delete(session, "strategy_states", "group_id = ?", (group_id,))
-    row: Row = {"group_id": group_id, "body": body, "created_at": created_at or tx.now}
-    tx.insert(session, "strategy_states", row)
 
 
 class Scratchpad(Noun):

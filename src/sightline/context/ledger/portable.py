@@ -21,15 +21,14 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from sightline.context.ledger.attachments import entries_of
-from sightline.context.ledger.codec import ENTRY_COLUMNS
-from sightline.context.ledger.notes import put_strategy_state
+from sightline.context.ledger.attachments import fetching
+from sightline.context.ledger.codec import from_columns, kept_in
 from sightline.context.ledger.rows import Row, find_session, with_json
 from sightline.context.ledger.sessions import Session, name_for, new_session, session_of
 from sightline.context.ledger.store import Store, written
 from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.usage import USAGE_COLUMNS, StoredUsage, add_usage
-from sightline.context.ledger.writer import Writer, put_state
+from sightline.context.ledger.writer import Writer, leave
 from sightline.context.messages.gate import Gate
 from sightline.context.messages.parts import (
     Basis,
@@ -105,6 +104,10 @@ class _MessageLine(msgspec.Struct, frozen=True, tag_field="kind", tag="message")
     raw: Any = msgspec.UNSET
 
 
+# The columns of a message that stand in its line as they are.
+_EXPORTED: Final = tuple(
+    name for name in _MessageLine.__struct_fields__ if name not in ("parts", "raw")
+)
 # Made once, at import: msgspec crashes where two threads are the first to read a type.
 _sessions: Final = msgspec.json.Decoder(_SessionLine)
 _messages: Final = msgspec.json.Decoder(_MessageLine)
@@ -147,25 +150,15 @@ def export_session(store: Store, session_id: int) -> Iterator[bytes]:
         )
         yield msgspec.json.encode(first) + b"\n"
         rows = db.scan(
-            f"SELECT {ENTRY_COLUMNS}, outcome FROM messages WHERE session_id = ? ORDER BY seq",
+            f"SELECT {', '.join(_EXPORTED)}, content, parts FROM messages "
+            "WHERE session_id = ? ORDER BY seq",
             (session_id,),
         )
-        for *columns, outcome in rows:
-            [entry] = entries_of(db, store.attachments, [tuple(columns)])
-            line = _MessageLine(
-                role=entry.role,
-                parts=list(entry.message.parts),
-                group_id=entry.group_id,
-                status=entry.status,
-                outcome=outcome,
-                parsing_strategy=entry.parsing_strategy,
-                tokens=entry.tokens,
-                tokens_basis=entry.basis,
-                created_at=entry.created_at,
-                usage_id=entry.usage_id,
-                id=entry.id,
-            )
-            yield msgspec.json.encode(line) + b"\n"
+        for *columns, content, parts in rows:
+            line = dict(zip(_EXPORTED, columns, strict=True))
+            fetch = fetching(db, store.attachments, kept_in(parts))
+            message = from_columns(line["role"], content, parts, fetch)
+            yield msgspec.json.encode(_MessageLine(**line, parts=list(message.parts))) + b"\n"
 
 
 _COPIED: Final = (
@@ -241,17 +234,19 @@ class _Import:
         for state in self._header.states:
             if state.group_id in self._groups:
                 text = self._gate.text(state.content, "a state", self._gate.limits.message)
-                moment = _moment(state.created_at)
-                put_state(self._tx, self._session, self._groups[state.group_id], text, moment)
+                self._leave("session_state", state, text)
         limit = self._gate.limits.strategy_state
         for kept in self._header.strategy_states:
             if kept.group_id in self._groups:
                 body = self._gate.json(kept.state, "a strategy's state", limit)
-                group, moment = self._groups[kept.group_id], _moment(kept.created_at)
-                put_strategy_state(self._tx, self._session, group, body, moment)
+                self._leave("strategy_states", kept, body)
         fold = self._header.first_group
         shown = [new for old, new in self._groups.items() if fold and old >= fold]
         self._session["first_group"] = min(shown, default=None)
+
+    def _leave(self, table: str, left: _State | _StrategyState, text: str) -> None:
+        group, moment = self._groups[left.group_id], _moment(left.created_at)
+        leave(self._tx, self._session, table, group, text, moment)
 
     def _begins_group(self, line: _MessageLine, message: Message) -> bool:
         if line.group_id is None:

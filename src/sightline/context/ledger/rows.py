@@ -101,7 +101,7 @@ def find_session(db: RowReader, session_id: int) -> Row:
     return the_session(db.rows("SELECT * FROM sessions WHERE id = ?", (session_id,)), session_id)
 
 
-def the_session(rows: list[Row], session_id: int) -> Row:
+def the_session(rows: list[_T], session_id: int) -> _T:
     """Give the one session that was found, or raise `NotFound`."""
     if not rows:
         raise NotFound(f"no session {session_id}")

@@ -16,13 +16,12 @@ import msgspec
 from sightline.context.ledger.attachments import entries_of
 from sightline.context.ledger.codec import ENTRY_COLUMNS
 from sightline.context.ledger.groups import objects_of
-from sightline.context.ledger.notes import put_strategy_state
 from sightline.context.ledger.rows import Row, RowReader, RowWriter, at_most, find_session
 from sightline.context.ledger.schema import HELD
 from sightline.context.ledger.seal import ZERO
 from sightline.context.ledger.store import Noun
 from sightline.context.ledger.transaction import Transaction
-from sightline.context.ledger.writer import Writer, put_state
+from sightline.context.ledger.writer import LEFT, Writer, leave
 from sightline.context.messages.gate import Gate
 from sightline.context.messages.window import Window
 from sightline.errors import InvalidInput, NotFound, SessionChanged
@@ -459,9 +458,7 @@ def _copy_usage(tx: Transaction, copy: Row, group: Row, new_id: int) -> dict[int
 
 def _copy_state(tx: Transaction, copy: Row, group_id: int, new_id: int) -> None:
     """Copy what a group left: its state, which may be another than its last message says."""
-    rows = tx.db.rows("SELECT * FROM session_state WHERE group_id = ?", (group_id,))
-    for row in rows:
-        put_state(tx, copy, new_id, row["content"], row["created_at"])
-    rows = tx.db.rows("SELECT * FROM strategy_states WHERE group_id = ?", (group_id,))
-    for row in rows:
-        put_strategy_state(tx, copy, new_id, row["body"], row["created_at"])
+    for table, column in LEFT.items():
+        sql = f"SELECT {column}, created_at FROM {table} WHERE group_id = ?"
+        for text, at in tx.db.fetch(sql, (group_id,)):
+            leave(tx, copy, table, new_id, text, at)

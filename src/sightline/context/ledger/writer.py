@@ -22,6 +22,8 @@ from sightline.context.messages.state import extract_state
 from sightline.errors import TooLarge
 
 _SALT_BYTES: Final = 16
+# What a group leaves: the model's state, the strategy's; and the column that has it.
+LEFT: Final = {"session_state": "content", "strategy_states": "body"}
 _MESSAGE: Final = (*TABLES["messages"].sealed, "dropped", "digest")
 
 
@@ -112,42 +114,19 @@ class Writer:
         self._kept = 0
         content, parts = to_columns(message, self._keep)
         size = self._bounded(_bytes(content) + _bytes(parts or "") + self._kept)
-        number = self._tx.db.next_id("messages")
+        moment = created_at or self._tx.now
+        numbers = (self._tx.db.next_id("messages"), session["id"], group["id"], session["next_seq"])
         sealed: tuple[Value, ...] = (
-            number,
-            session["id"],
-            group["id"],
-            session["next_seq"],
-            message.role,
-            content,
-            parts,
-            outcome,
-            strategy,
-            tool_call_id_of(message),
-            tokens,
-            basis,
-            created_at or self._tx.now,
-            key,
-            usage_id,
-        )
+            *numbers, message.role, content, parts, outcome, strategy, tool_call_id_of(message),
+            tokens, basis, moment, key, usage_id,
+        )  # fmt: skip
         before = group["content_digest"] if group["messages"] else group["salt"]
         group["content_digest"] = message_digest(before, sealed)
         live = group["status"] == "live"
         row = (*sealed, int(not live), group["content_digest"])
         self._tx.db.insert("messages", dict(zip(_MESSAGE, row, strict=True)))
-        entry = Entry(
-            number,
-            session["id"],
-            group["id"],
-            session["next_seq"],
-            message,
-            _status(outcome, live=live),
-            strategy,
-            tokens,
-            basis,
-            created_at or self._tx.now,
-            usage_id,
-        )
+        status: Status = outcome if live else "dropped"
+        entry = Entry(*numbers, message, status, strategy, tokens, basis, moment, usage_id)
         self._size += size
         session["next_seq"] += 1
         session["largest"] = max(session["largest"], size)
@@ -155,7 +134,7 @@ class Writer:
         group["messages"] += 1
         group["tokens"] += tokens
         if message.role == "assistant" and (state := extract_state(message.text)):
-            put_state(self._tx, session, self.group_id, state)
+            leave(self._tx, session, "session_state", self.group_id, state)
         return entry
 
     def _keep(self, data: bytes) -> str:
@@ -183,13 +162,13 @@ class Writer:
         self._group, self._size = None, 0
 
 
-def put_state(
-    tx: Transaction, session: Row, group_id: int, content: str, created_at: str | None = None
+def leave(
+    tx: Transaction, session: Row, table: str, group_id: int, text: str, at: str | None = None
 ) -> None:
-    """Store the state that a group left, in place of an earlier one of the same group."""
-    tx.delete(session, "session_state", "group_id = ?", (group_id,))
-    row: Row = {"group_id": group_id, "content": content, "created_at": created_at or tx.now}
-    tx.insert(session, "session_state", row)
+    """Store what a group left in a table of `LEFT`, in place of what it left earlier."""
+    tx.delete(session, table, "group_id = ?", (group_id,))
+    row: Row = {"group_id": group_id, LEFT[table]: text, "created_at": at or tx.now}
+    tx.insert(session, table, row)
 
 
 def chain_of(before: bytes, group: Row) -> bytes:
@@ -202,7 +181,3 @@ _fixed: Final = itemgetter(*CHAINED)
 
 def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
-
-
-def _status(outcome: Outcome, *, live: bool) -> Status:
-    return outcome if live else "dropped"

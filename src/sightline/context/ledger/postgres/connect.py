@@ -13,7 +13,7 @@ from psycopg import errors
 from psycopg.abc import Buffer
 from psycopg.types.numeric import Int8Dumper, NumericBinaryLoader
 
-from sightline.context.ledger.address import Address
+from sightline.context.ledger.paths import Address
 from sightline.context.ledger.postgres.calls import LedgerConnection
 from sightline.errors import (
     InvalidInput,

@@ -22,9 +22,8 @@ from typing import ClassVar, Final, Self, TypeVar
 
 import psycopg
 
-from sightline.context.ledger.address import address_of
 from sightline.context.ledger.copying import copy_ledger
-from sightline.context.ledger.paths import database_url, user_path
+from sightline.context.ledger.paths import address_of, database_url, user_path
 from sightline.context.ledger.postgres.appends import AppendWriter, OutOfDate
 from sightline.context.ledger.postgres.calls import LedgerConnection
 from sightline.context.ledger.postgres.connect import DAMAGE, connect, translated

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import psycopg
 
-from sightline.context.ledger.address import Address
+from sightline.context.ledger.paths import Address
 from sightline.context.ledger.postgres.connect import connect
 
 EVERY_S: Final = 0.25  # between two words of one host

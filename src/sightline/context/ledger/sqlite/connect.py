@@ -22,7 +22,8 @@ import apsw
 import msgspec
 
 from sightline.context.ledger.memos import index_memo
-from sightline.context.ledger.seal import ZERO, Value
+from sightline.context.ledger.rows import Row
+from sightline.context.ledger.seal import ZERO
 from sightline.context.ledger.sqlite.rows import SqliteWriter, fetch
 from sightline.context.ledger.sqlite.steps import FORMAT, STEMS_FORMAT, format_of, migrate
 from sightline.context.ledger.sqlite.takeover import take_over
@@ -86,17 +87,8 @@ def found(connection: apsw.Connection, now: str) -> None:
     """Give a new ledger its identity; a ledger that has one keeps it."""
     if connection.execute("SELECT 1 FROM ledger").get:
         return
-    row: dict[str, Value] = {
-        "id": 1,
-        "uuid": str(uuid4()),
-        "created_at": now,
-        "activity": 0,
-        "tally": ZERO,
-    }
-    connection.execute(
-        "INSERT OR IGNORE INTO ledger VALUES (:id, :uuid, :created_at, :activity, :tally, :digest)",
-        {**row, "digest": seal("ledger", row)},
-    )
+    row: Row = {"id": 1, "uuid": str(uuid4()), "created_at": now, "activity": 0, "tally": ZERO}
+    SqliteWriter(connection).insert_once("ledger", {**row, "digest": seal("ledger", row)})
 
 
 @contextmanager

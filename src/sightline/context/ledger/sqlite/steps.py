@@ -16,7 +16,9 @@ from sightline.errors import LedgerUnusable
 
 APPLICATION_ID: Final = int.from_bytes(b"SLGN", "big")
 
-_CONVERSATIONS: Final = """
+MIGRATIONS: Final[tuple[str, ...]] = (
+    # Conversations.
+    """
 CREATE TABLE ledger (
     id INTEGER PRIMARY KEY CHECK (id = 1), uuid TEXT NOT NULL, created_at TEXT NOT NULL,
     activity INTEGER NOT NULL, tally BLOB NOT NULL, digest BLOB NOT NULL
@@ -60,9 +62,9 @@ CREATE TABLE llm_memos (
     created_at TEXT NOT NULL, updated_at TEXT NOT NULL, activity INTEGER NOT NULL,
     digest BLOB NOT NULL
 ) STRICT;
-"""
-
-_ACCOUNTING: Final = """
+""",
+    # What requests cost, and what was undone.
+    """
 CREATE TABLE usage (
     id INTEGER PRIMARY KEY AUTOINCREMENT, session_id INTEGER NOT NULL, group_id INTEGER,
     model TEXT NOT NULL, prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL,
@@ -82,9 +84,9 @@ CREATE TABLE undone (
 ) STRICT;
 CREATE INDEX undone_by_session ON undone (session_id, group_id);
 ALTER TABLE messages ADD COLUMN usage_id INTEGER;
-"""
-
-_WEIGHTS_AND_WORDS: Final = """
+""",
+    # Weights, to cut a window by; words, to find memos by.
+    """
 ALTER TABLE groups ADD COLUMN tokens_before INTEGER NOT NULL DEFAULT 0;
 UPDATE groups SET tokens_before = before.total FROM (
     SELECT id, sum(iif(status = 'live', tokens, 0)) OVER (
@@ -114,16 +116,14 @@ CREATE VIRTUAL TABLE memo_text USING fts5 (
     content, content = 'llm_memos', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2'
 );
 INSERT INTO memo_text (memo_text) VALUES ('rebuild');
-"""
-
-# An index of words keeps those of deleted texts until it is told not to.
-_FORGOTTEN_WORDS: Final = """
+""",
+    # An index of words keeps those of deleted texts until it is told not to.
+    """
 INSERT INTO memo_text (memo_text, rank) VALUES ('secure-delete', 1);
 INSERT INTO memo_text (memo_text) VALUES ('rebuild');
-"""
-
-# Columns that are added are null in older rows, so that their seals hold.
-_ONE_STORE: Final = """
+""",
+    # Columns that are added are null in older rows, so that their seals hold.
+    """
 ALTER TABLE sessions ADD COLUMN first_group INTEGER;
 ALTER TABLE sessions ADD COLUMN parent TEXT;
 ALTER TABLE sessions ADD COLUMN title TEXT;
@@ -152,25 +152,23 @@ CREATE TABLE open_calls (
 CREATE TABLE calibrations (
     model TEXT PRIMARY KEY, body TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-"""
-
-_WHOLE_ACCOUNTS: Final = """
+""",
+    # The vendor's own account of a request.
+    """
 ALTER TABLE usage ADD COLUMN reported TEXT;
-"""
-
-# The stems themselves are brought by whoever is told that this step is reached.
-_STEMS: Final = """
+""",
+    # The stems themselves are brought by whoever is told that this step is reached.
+    """
 DROP TABLE memo_text;
 DELETE FROM memo_words;
 CREATE TABLE memo_content_words (
     word TEXT NOT NULL, memo_id INTEGER NOT NULL, PRIMARY KEY (word, memo_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX memo_content_words_by_memo ON memo_content_words (memo_id);
-"""
-
-# What was said, by its words. Messages come into it when somebody searches, and leave it with
-# their row; one that `/redo` brings back among older ones comes back here at once.
-_FOUND_AGAIN: Final = """
+""",
+    # What was said, by its words. Messages come into it when somebody searches, and leave it with
+    # their row; one that `/redo` brings back among older ones comes back here at once.
+    """
 ALTER TABLE sessions ADD COLUMN kind TEXT;
 CREATE TABLE trusted (
     path TEXT PRIMARY KEY, agreed INTEGER NOT NULL, created_at TEXT NOT NULL
@@ -187,10 +185,9 @@ CREATE TRIGGER message_text_recalls AFTER INSERT ON messages
 WHEN new.id < (SELECT max(id) FROM message_text_docsize) BEGIN
     INSERT INTO message_text (rowid, content) VALUES (new.id, new.content);
 END;
-"""
-
-# What other agents and their vendors said to each other.
-_EXCHANGES: Final = """
+""",
+    # What other agents and their vendors said to each other.
+    """
 CREATE TABLE exchanges (
     id INTEGER PRIMARY KEY AUTOINCREMENT, session_id INTEGER NOT NULL, created_at TEXT NOT NULL,
     api TEXT NOT NULL, model TEXT NOT NULL, bytes INTEGER NOT NULL, base INTEGER,
@@ -198,9 +195,9 @@ CREATE TABLE exchanges (
     about TEXT NOT NULL
 ) STRICT;
 CREATE INDEX exchanges_in_order ON exchanges (session_id, id);
-"""
-
-_CHECKPOINTS: Final = """
+""",
+    # Where a framework's graph goes on from.
+    """
 CREATE INDEX sessions_by_name ON sessions (name);
 CREATE TABLE checkpoints (
     session_id INTEGER NOT NULL, namespace TEXT NOT NULL, checkpoint TEXT NOT NULL, parent TEXT,
@@ -215,28 +212,14 @@ CREATE TABLE checkpoint_writes (
 ) STRICT;
 CREATE UNIQUE INDEX checkpoint_writes_in_order
     ON checkpoint_writes (session_id, namespace, checkpoint, task, number);
-"""
-
-# The bytes last: who looks at what is there reads past none of them.
-_ATTACHMENTS: Final = """
+""",
+    # The bytes last: who looks at what is there reads past none of them.
+    """
 CREATE TABLE attachments (
     session_id INTEGER NOT NULL, sha256 TEXT NOT NULL, size INTEGER NOT NULL, data BLOB NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX attachments_by_name ON attachments (session_id, sha256);
-"""
-
-MIGRATIONS: Final[tuple[str, ...]] = (
-    _CONVERSATIONS,
-    _ACCOUNTING,
-    _WEIGHTS_AND_WORDS,
-    _FORGOTTEN_WORDS,
-    _ONE_STORE,
-    _WHOLE_ACCOUNTS,
-    _STEMS,
-    _FOUND_AGAIN,
-    _EXCHANGES,
-    _CHECKPOINTS,
-    _ATTACHMENTS,
+""",
 )
 STEMS_FORMAT: Final = 7
 FORMAT: Final = len(MIGRATIONS)

@@ -15,12 +15,12 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from sightline.context.ledger.notes import put_strategy_state
 from sightline.context.ledger.paths import journal_path
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import Value
 from sightline.context.ledger.sqlite.rows import SqliteWriter, fetch
 from sightline.context.ledger.transaction import Transaction
+from sightline.context.ledger.writer import leave
 from sightline.context.messages.gate import Gate
 from sightline.context.tokens.estimate import Calibrations
 from sightline.errors import InvalidInput
@@ -111,7 +111,7 @@ class _Taking:
         if (session_id, group) in self._groups:
             value = msgspec.json.decode(state, type=dict[str, Any])
             body = self._gate.json(value, "a strategy's state", self._gate.limits.strategy_state)
-            put_strategy_state(self._tx, self._tx.session(session_id), group, body)
+            leave(self._tx, self._tx.session(session_id), "strategy_states", group, body)
 
     def _note(self, name: str, value: bytes) -> None:
         if name == "calibrations":
