@@ -18,7 +18,7 @@ from sightline.agent.host import Host
 from sightline.agent.workspace.inside import Inside, Parts, parts_of, shown
 from sightline.agent.workspace.text import is_binary
 from sightline.cli.pdf import MAX_PDF, is_pdf, pdf_text
-from sightline.context.messages.attach import Mention, image_of, mentions, quoted
+from sightline.context.messages.attach import Spellings, image_of, mentions, quoted
 from sightline.context.messages.parts import File
 from sightline.errors import ActionError, InvalidInput
 
@@ -60,16 +60,16 @@ async def attach(text: str, host: Host, pasted: Mapping[str, bytes] | None = Non
 
 
 def _read_all(
-    named: list[Mention], root: Path, pasted: Mapping[str, bytes], stop: threading.Event
+    named: list[Spellings], root: Path, pasted: Mapping[str, bytes], stop: threading.Event
 ) -> Attached:
     inside = Inside(root)
     texts: list[str] = []
     files: list[File] = []
     names: list[str] = []
     try:
-        for mention in named:
-            image = next((word for word in mention.spellings if word in pasted), None)
-            parts = None if image is not None else _file_of(mention, inside, root)
+        for spellings in named:
+            image = next((word for word in spellings if word in pasted), None)
+            parts = None if image is not None else _file_of(spellings, inside, root)
             if image is None and parts is None:
                 continue
             name = shown(image or "/".join(parts or ()))
@@ -93,15 +93,15 @@ def _read_all(
     return Attached(tuple(texts), tuple(files), tuple(names))
 
 
-def _file_of(mention: Mention, inside: Inside, root: Path) -> Parts | None:
+def _file_of(spellings: Spellings, inside: Inside, root: Path) -> Parts | None:
     """Find the file that is meant; None if it is only a word."""
-    for spelling in mention.spellings:
+    for spelling in spellings:
         parts = _parts(spelling, root)
         status = inside.status(parts) if parts else None
         if status is not None:
             return None if stat.S_ISDIR(status.st_mode) else parts
     # The shortest spelling is the one without a sentence's punctuation.
-    word = mention.spellings[-1]
+    word = spellings[-1]
     parts = _parts(word, root)
     if not parts:
         return None

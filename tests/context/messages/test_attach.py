@@ -35,7 +35,7 @@ WEBP = b"RIFF\x10\0\0\0WEBPVP8 "
 def test_a_mark_at_the_beginning_of_a_word_names_a_file(
     text: str, names: list[tuple[str, ...]]
 ) -> None:
-    assert [mention.spellings for mention in mentions(text)] == names
+    assert list(mentions(text)) == names
 
 
 @pytest.mark.parametrize("text", ["plain", "with\n", "```\ncode\n```", "`````", ""])

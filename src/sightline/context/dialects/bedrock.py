@@ -28,7 +28,7 @@ import msgspec
 from sightline.context.dialects.decoder import Decoder, Open, written
 from sightline.context.dialects.events import Event, StopReason, Usage, UsageFields, at
 from sightline.context.dialects.framing import EventStreamReader
-from sightline.context.dialects.names import inline, wire_id
+from sightline.context.dialects.names import ToolDefinition, inline, wire_id
 from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import UNKNOWN, Stored, as_text, message_of, role_of
@@ -66,7 +66,7 @@ def write(draft: RequestDraft) -> None:
     draft.note_thinking()
     fields |= draft.extra
     if draft.tools:
-        fields["toolConfig"] = {"tools": [{"toolSpec": spec} for spec in _specs(draft)]}
+        fields["toolConfig"] = {"tools": draft.written_tools(tool_json)}
     elif any(turn.calls for turn in draft.turns):
         # A conversation with calls in it is refused without a tool definition.
         fields["toolConfig"] = {"tools": [{"toolSpec": _NO_TOOL}]}
@@ -84,14 +84,10 @@ _NO_TOOL: Final[dict[str, Any]] = {
 }
 
 
-def _specs(draft: RequestDraft) -> list[dict[str, Any]]:
-    specs = []
-    for tool in draft.tools:
-        spec: dict[str, Any] = {"name": draft.names.wire(tool.name)}
-        if tool.description:
-            spec["description"] = tool.description
-        specs.append({**spec, "inputSchema": {"json": tool.parameters}})
-    return specs
+def tool_json(tool: ToolDefinition) -> dict[str, Any]:
+    """Write one tool; a description of nothing is refused."""
+    about = {"description": tool.description} if tool.description else {}
+    return {"toolSpec": {"name": tool.name, **about, "inputSchema": {"json": tool.parameters}}}
 
 
 def _say(draft: RequestDraft, turns: list[PromptTurn]) -> None:

@@ -12,7 +12,7 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -35,26 +35,26 @@ class Frame(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class FrameReader(Protocol):
+class FrameReader:
     """Splits a response into frames, whatever pieces its bytes arrive in."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Take more bytes; yield the frames that are whole now."""
+        raise NotImplementedError
 
     def close(self) -> Iterator[Frame]:
         """Take the end; yield what it completes. Raise `BrokenStream` for half a frame."""
-
-
-class _Buffered:
-    def __init__(self) -> None:
-        self._rest = bytearray()
+        raise NotImplementedError
 
     def _check_rest(self, held: int = 0) -> None:
         if len(self._rest) + held > MAX_FRAME:
             raise BrokenStream(f"a frame of more than {MAX_FRAME} bytes")
 
 
-class SseReader(_Buffered):
+class SseReader(FrameReader):
     """Server-sent events, by the rules of the HTML standard, 9.2.6."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class SseReader(_Buffered):
             self._event = value.decode("utf-8", "replace")
 
 
-class LineReader(_Buffered):
+class LineReader(FrameReader):
     """One JSON value per line; blank lines are nothing."""
 
     def feed(self, data: bytes) -> Iterator[Frame]:
@@ -123,7 +123,7 @@ class LineReader(_Buffered):
         self._rest.clear()
 
 
-class EventStreamReader(_Buffered):
+class EventStreamReader(FrameReader):
     """`application/vnd.amazon.eventstream`: lengths, headers, payload, and two checksums.
 
     total length · header length · CRC of these 8 bytes · headers · payload · CRC of all

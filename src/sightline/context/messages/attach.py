@@ -3,7 +3,7 @@
 `@notes.txt` names a file, `@"my notes.txt"` one with blanks in its name. The mark counts at
 the beginning of a word only, so an address (`ada@example.org`) and a name in backticks
 (`` `@types/node` ``) are text. Punctuation that ends a sentence may belong to the name or
-not: `spellings` has both, the longer one first.
+not: `mentions` gives both, the longer one first.
 
 A text is quoted whole, in a fence that nothing in it can close. It is then part of what was
 said: the ledger keeps it, and a file that changes later changes no history.
@@ -15,7 +15,7 @@ import re
 import struct
 from base64 import b64encode
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from sightline.context.messages.parts import File
 
@@ -29,20 +29,18 @@ _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _SIZED: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
-class Mention(NamedTuple):
-    """What may name a file, as it could be spelled."""
-
-    spellings: tuple[str, ...]
+# What may name a file, as it could be spelled.
+Spellings: TypeAlias = tuple[str, ...]
 
 
-def mentions(text: str) -> Iterator[Mention]:
+def mentions(text: str) -> Iterator[Spellings]:
     """Yield what stands behind an `@`, in order, each once."""
     seen: set[str] = set()
     for match in _MENTION.finditer(text):
         word = match[1] or match[2]
         if word not in seen:
             seen.add(word)
-            yield Mention((word,) if match[1] else tuple(_spellings(word)))
+            yield (word,) if match[1] else tuple(_spellings(word))
 
 
 def _spellings(word: str) -> Iterator[str]:

@@ -112,12 +112,8 @@ class ShownState(msgspec.Struct, frozen=True, array_like=True):
 
 def render_changes(shown: ShownState, current: ShownState) -> Tail:
     """Write what is different now as blocks of their own; no catalogue if that is the same."""
-    known = {app.id: app for app in shown.apps} if shown.form == current.form else {}
-    present = {app.id for app in current.apps}
-    changes = [_AppChanges.between(known.get(app.id), app) for app in current.apps]
-    gone = [app for app in shown.apps if app.id not in present]
     write = _text_body if current.form == "text" else _json_body
-    body = write([change for change in changes if change is not None], gone)
+    body = write(*_compared(shown, current))
     day = current.at.partition("T")[0]
     since = shown.at.removeprefix(f"{day}T")
     attributes = f'generated_at="{current.at}" format="{MEDIA_TYPES[current.form]}" since="{since}"'
@@ -142,12 +138,9 @@ class ChangedNode(NamedTuple):
 
 def changed_nodes(shown: ShownState, current: ShownState) -> Iterator[ChangedNode]:
     """List what `render_changes` writes, change by change; both in the text form."""
-    known = {app.id: app for app in shown.apps}
-    present = {app.id for app in current.apps}
-    for app in current.apps:
-        change = _AppChanges.between(known.get(app.id), app)
-        if change is None:
-            continue
+    changes, apps_gone = _compared(shown, current)
+    for change in changes:
+        app = change.app
         if change.is_whole:
             whole = "\n".join(_indented(text, _level(path)) for path, text in app.rows)
             yield ChangedNode(app.id, _ROOT, "whole", reveal(whole))
@@ -161,14 +154,20 @@ def changed_nodes(shown: ShownState, current: ShownState) -> Iterator[ChangedNod
                 yield ChangedNode(app.id, reveal(escape_line(join(parent, one))), "gone")
         if change.below:
             yield ChangedNode(app.id, _ROOT, "note", reveal(change.below))
-    for app in shown.apps:
-        if app.id not in present:
-            yield ChangedNode(app.id, _ROOT, "gone")
+    yield from (ChangedNode(app.id, _ROOT, "gone") for app in apps_gone)
+
+
+def _compared(shown: ShownState, current: ShownState) -> tuple[list[_AppChanges], list[ShownApp]]:
+    """Find what changed app by app, and the apps that are gone."""
+    known = {app.id: app for app in shown.apps} if shown.form == current.form else {}
+    present = {app.id for app in current.apps}
+    changes = (_AppChanges.between(known.get(app.id), app) for app in current.apps)
+    gone = [app for app in shown.apps if app.id not in present]
+    return [change for change in changes if change is not None], gone
 
 
 def _shown_app(app: AppState, form: Format) -> ShownApp:
-    tree = app.tree if app.status == "connected" else None
-    rows = () if tree is None else tuple(_rows(tree, form))
+    rows = () if app.live_tree is None else tuple(_rows(app.live_tree, form))
     if form == "text":
         return ShownApp(app.id, app_heading(app), rows, "\n".join(host_lines(app)))
     header = ",".join(f'"{name}":{value}' for name, value in app_header(app))

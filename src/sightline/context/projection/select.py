@@ -141,8 +141,8 @@ def select(
     costs: list[_Costs] = []
     for app in world.apps:
         purse.spent += count(app_frame(app, form))
-        if app.status == "connected" and app.tree is not None:
-            outline = Outline(app.tree, (pins or {}).get(app.id, ()))
+        if app.live_tree is not None:
+            outline = Outline(app.live_tree, (pins or {}).get(app.id, ()))
             costs.append(_CHOICES.costs(app.id, form, count))
             growths.append(_Growth(app, outline, costs[-1], min_salience))
     for growth in growths:
@@ -212,9 +212,7 @@ def _weighed(
 
 def _whole(world: World, budget: int, weigh: Callable[[World], int]) -> Selection | None:
     """Everything, if all of it fits: the estimates node by node round up."""
-    trees = {
-        app.id: app.tree for app in world.apps if app.status == "connected" and app.tree is not None
-    }
+    trees = {app.id: app.live_tree for app in world.apps if app.live_tree is not None}
     if sum(map(size_of, trees.values())) > max(0, budget) // _LEAST_TOKENS:
         return None
     tokens = weigh(world)

@@ -291,10 +291,6 @@ def _name_of(app: AppState | AvailableApp) -> str:
     return escape_name(app.name if app.name.strip() else app.id)
 
 
-def _has_live_tree(app: AppState) -> bool:
-    return app.status == "connected" and app.tree is not None
-
-
 def status_line(app: AppState) -> str:
     """Say why an app shows no state."""
     # SLOP, context injection, conformance 8: no stale tree of a disconnected app as current state.
@@ -306,9 +302,9 @@ def status_line(app: AppState) -> str:
 
 def host_lines(app: AppState) -> list[str]:
     """What the host adds below a heading and its tree, if there is one."""
-    if app.tree is None or not _has_live_tree(app):
+    if app.live_tree is None:
         return [status_line(app)]
-    danger = danger_line(app.tree)
+    danger = danger_line(app.live_tree)
     return [danger] if danger else []
 
 
@@ -317,11 +313,12 @@ def _text_body(apps: Sequence[AppState], *, described: bool) -> str:
     for app in apps:
         # SLOP, context injection, conformance 7: clear boundaries, by name and id.
         lines.append(f"### {app_heading(app)}")
-        if app.tree is not None and _has_live_tree(app):
-            lines.append(_TEXTS.of(app.id, app.tree))
+        tree = app.live_tree
+        if tree is not None:
+            lines.append(_TEXTS.of(app.id, tree))
         lines.extend(host_lines(app))
-        if described and app.tree is not None and _has_live_tree(app):
-            lines.extend(about_lines(app.tree))
+        if described and tree is not None:
+            lines.extend(about_lines(tree))
     if not apps:
         lines.append("(no app is connected)")
     return "\n".join(lines)
@@ -335,8 +332,8 @@ def _json_body(apps: Sequence[AppState]) -> str:
 def _json_members(app: AppState) -> Iterator[str]:
     for name, value in app_header(app):
         yield f'"{name}":{value}'
-    if app.tree is not None and _has_live_tree(app):
-        yield f'"tree":{tree_body(app.tree, "json")}'
+    if app.live_tree is not None:
+        yield f'"tree":{tree_body(app.live_tree, "json")}'
 
 
 def _yaml_body(apps: Sequence[AppState]) -> str:
@@ -345,9 +342,8 @@ def _yaml_body(apps: Sequence[AppState]) -> str:
         (_, app_id), *others = app_header(app)
         lines.append(f"  - id: {app_id}")
         lines.extend(f"    {name}: {value}" for name, value in others)
-        if app.tree is not None and _has_live_tree(app):
-            lines.append("    tree:")
-            lines.append(tree_body(app.tree, "yaml", "      "))
+        if app.live_tree is not None:
+            lines += "    tree:", tree_body(app.live_tree, "yaml", "      ")
     return "\n".join(lines)
 
 

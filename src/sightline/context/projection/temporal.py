@@ -79,8 +79,8 @@ def pin_snapshot(world: World, at: datetime) -> str:
     lines: list[str] = []
     for app in world.apps:
         lines.append(f"### {app_heading(app)}")
-        if app.status == "connected" and app.tree is not None:
-            lines.extend(reveal(tree_body(app.tree, "text")).split("\n"))
+        if app.live_tree is not None:
+            lines.extend(reveal(tree_body(app.live_tree, "text")).split("\n"))
         else:
             lines.append(status_line(app))
     quoted = "\n".join(f"| {line}" for line in lines)
@@ -88,10 +88,7 @@ def pin_snapshot(world: World, at: datetime) -> str:
 
 
 def _differs(past: AppState, app: AppState) -> bool:
-    if past.status != app.status or past.name != app.name:
-        return True
-    is_same = past.tree is app.tree or past.tree == app.tree
-    return not is_same
+    return (past.status, past.name, past.tree) != (app.status, app.name, app.tree)
 
 
 def changes_between(before: World, after: World) -> Iterator[str]:
@@ -102,8 +99,8 @@ def changes_between(before: World, after: World) -> Iterator[str]:
         if past is None or past.status != app.status:
             yield f"{name}: {app.status}"
             continue
-        if app.status == "connected" and past.tree is not None and app.tree is not None:
-            for change in _tree_changes(past.tree, app.tree):
+        if past.live_tree is not None and app.live_tree is not None:
+            for change in _tree_changes(past.live_tree, app.live_tree):
                 yield f"{name}: {change}"
     present = {app.id for app in after.apps}
     for gone in before.apps:

@@ -269,12 +269,11 @@ def dynamic_tools(
     of one node that share an action share a tool. App ids are put before the names
     where there are several apps, or as `prefix_apps` says.
     """
-    live = [app for app in world.apps if app.status == "connected" and app.tree is not None]
     prefixed = len(world.apps) > 1 if prefix_apps is None else prefix_apps
     offers: list[_Offer] = []
-    for app in live:
-        if app.tree is not None:
-            offers.extend(_offers(app.id, app.tree, group_from))
+    for app in world.apps:
+        if app.live_tree is not None:
+            offers.extend(_offers(app.id, app.live_tree, group_from))
     wanted = [offer.wanted(prefixed=prefixed) for offer in offers]
     names = unique_names(wanted, limit, taken=[tool.name for tool in FIXED_TOOLS])
     pairs = sorted(

@@ -176,23 +176,17 @@ class Receipt(msgspec.Struct, frozen=True):
 
     def table(self) -> str:
         """Draw it for a terminal: slots in prompt order, the boundary, the sum, the warnings."""
-        rows = [("slot", "priority", "offered", "kept", "cut", "messages", "why")]
+        rows: list[tuple[str, ...]] = [
+            ("slot", "priority", "offered", "kept", "cut", "messages", "why")
+        ]
         drawn = False
         for line in self.slots:
             if line.stability == "volatile" and not drawn:
                 rows.append(("── boundary ──", "", "", "", "", "", ""))
                 drawn = True
-            rows.append(
-                (
-                    line.name,
-                    str(line.priority),
-                    str(line.offered),
-                    str(line.kept),
-                    str(line.cut),
-                    f"{line.present}/{len(line.messages)}",
-                    _why(line),
-                )
-            )
+            figures = map(str, (line.priority, line.offered, line.kept, line.cut))
+            present = f"{line.present}/{len(line.messages)}"
+            rows.append((line.name, *figures, present, _why(line)))
         fixed = self.overhead + self.tools
         if fixed:
             rows.append(("(frame, tools)", "", str(fixed), str(fixed), "0", "", ""))

@@ -31,6 +31,11 @@ class AppState:
     last_seen: str | None = None
     reason: str = ""
 
+    @property
+    def live_tree(self) -> Node | None:
+        """What is there now: nothing while it is awaited or not connected."""
+        return self.tree if self.status == "connected" else None
+
 
 @dataclass(frozen=True, slots=True)
 class AvailableApp:
