@@ -5,7 +5,7 @@
 genai-prices keeps up with what vendors publish, and brings an HTTP client with it; so its
 facts are shipped, and not the package. Done for a release: `make lock` brings the newest
 list, this writes it down as of the day, and a test compares the two. What is wrong or
-missing there is set right in `catalogue.py`, which comes after it.
+missing there is set right in `endpoints.py`, which comes after it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PRICES: Final = ("input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mt
 _HEAD: Final = '''\
 """Windows, and dollars per million tokens, as genai-prices {version} lists them for {day}.
 
-Written by `python -m proof.prices`; a test compares the two. `catalogue` has the last word.
+Written by `python -m proof.prices`; a test compares the two. `endpoints` has the last word.
 """
 
 from typing import Final

@@ -27,7 +27,7 @@ from sightline.cli.approval import Consent, LineAsker, approval_card, consent_to
 from sightline.cli.commands.lines import text_of
 from sightline.config import AppSettings
 from sightline.config.mcp_files import read_mcp_file
-from sightline.context.projection.fold import fold
+from sightline.context.projection.select import fold
 from sightline.context.tokens.tokens import counter_for
 from sightline.demo.app import Desk
 from sightline.errors import InvalidInput, InvalidPath, NotFound, Unreachable

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from context.projection.requirements import proves
 from sightline.context.dialects import DIALECTS, endpoints, prices, profile_for
-from sightline.context.dialects.catalogue import MODELS
-from sightline.context.dialects.endpoints import ENDPOINTS
+from sightline.context.dialects.endpoints import ENDPOINTS, MODELS
 from sightline.context.dialects.profile import Layer
 from sightline.errors import InvalidInput
 

@@ -22,8 +22,7 @@ from msgspec import UNSET, Raw, UnsetType
 from sightline.context.messages.gate import shown_json
 from sightline.context.messages.graphemes import cut_at_or_before
 from sightline.context.projection.changes import ShownState
-from sightline.context.projection.fold import fold
-from sightline.context.projection.select import Selection, select_bounded
+from sightline.context.projection.select import Selection, fold, select_bounded
 from sightline.context.projection.tail import Format, Tail, render_available, render_tail
 from sightline.slop.protocol.jsontext import read, text_of
 from sightline.slop.protocol.tree import TEXT_FIELDS, Extra, Node

@@ -23,7 +23,7 @@ from sightline.agent.toolbox.bench import Bench
 from sightline.agent.toolbox.ledger import LEDGER_TOOLS, run_ledger
 from sightline.agent.toolbox.results import Ran
 from sightline.context.messages.parts import UNREADABLE, ToolCall
-from sightline.context.projection.fold import fold
+from sightline.context.projection.select import fold
 from sightline.context.projection.tools import (
     FIXED_TOOLS,
     INVOKE,

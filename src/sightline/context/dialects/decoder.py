@@ -136,15 +136,12 @@ class Decoder:
         if self._ended:
             return []
         events = self._guarded(self._reader.close())
-        if not self._ended:
-            reason, detail = self._stop or ("incomplete", "the stream ended before the reply did")
-            events += self._end(reason, detail)
-        return events
+        return events + self._end_as_stopped("the stream ended before the reply did")
 
     def abandon(self, code: str, why: str) -> list[Event]:
         """End a stream that stalls: with its stop reason if that came, else as incomplete."""
         self._code = "" if self._stop else code
-        return self._end(*(self._stop or ("incomplete", why)))
+        return self._end_as_stopped(why)
 
     @property
     def progress(self) -> int:
@@ -160,7 +157,7 @@ class Decoder:
                     break
         except BrokenStream as error:
             # After the vendor's last word a torn trailer takes nothing away.
-            events += self._end(*(self._stop or ("incomplete", str(error))))
+            events += self._end_as_stopped(str(error))
         return events
 
     def _step(self, frame: Frame) -> list[Event]:

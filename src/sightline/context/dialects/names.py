@@ -99,7 +99,6 @@ ID_PATTERNS: Final[dict[IdRule, str]] = {
     "nine": r"[A-Za-z0-9]{9}",
     "none": r".*",
 }
-ID_CHARS: Final[dict[IdRule, int]] = {"nine": 9}
 
 
 @lru_cache(maxsize=16_384)
@@ -112,7 +111,7 @@ def wire_id(ours: str, rule: IdRule) -> str:
     """Return a call id that the vendor accepts; ours, where it does."""
     if re.fullmatch(ID_PATTERNS[rule], ours, re.DOTALL):
         return ours
-    return _hash(ours, ID_CHARS.get(rule, 24))
+    return _hash(ours, 9 if rule == "nine" else 24)
 
 
 class Names:

@@ -1,6 +1,6 @@
 """Windows, and dollars per million tokens, as genai-prices 0.2.1 lists them for 2026-11-16.
 
-Written by `python -m proof.prices`; a test compares the two. `catalogue` has the last word.
+Written by `python -m proof.prices`; a test compares the two. `endpoints` has the last word.
 """
 
 from typing import Final

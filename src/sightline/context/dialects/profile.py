@@ -1,7 +1,7 @@
 """What a dialect must know about the other side: one value, made of small groups.
 
 Every difference between vendors that a dialect acts upon is a field here; the tables
-that fill them are `endpoints` and `catalogue`, and `profiles` puts them together.
+that fill them are in `endpoints`, and `profiles` puts them together.
 """
 
 from __future__ import annotations

@@ -15,8 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.context.dialects.catalogue import MODELS
-from sightline.context.dialects.endpoints import ENDPOINTS
+from sightline.context.dialects.endpoints import ENDPOINTS, MODELS
 from sightline.context.dialects.profile import (
     Cache,
     Layer,

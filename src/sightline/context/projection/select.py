@@ -22,6 +22,11 @@ loud app cannot silence the others; the rest goes where relevance wants it.
 work for what is shown: only nodes that are taken or refused are written and counted, those
 of the last choice not again, and after a run of refusals it stops. The block is weighed
 once; where it is over, a few times more, the logarithm of the budget at most.
+
+*Folding.* An app may mark a node below its root as `meta.folded`: a catalogue, say, of which
+one entry is wanted at a time. A model is shown that it is there, and its summary (`fold`); the
+host knows all of it, so that an action there is decided on as anywhere. What a model focuses on
+is shown below it.
 """
 
 from __future__ import annotations
@@ -34,13 +39,14 @@ from operator import is_
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from sightline.context.projection.escape import reveal
 from sightline.context.projection.outline import Key, Outline, Ranked, size_of
 from sightline.context.projection.tail import Format, app_frame, render_state, tree_body
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.jsontext import members, text_of
+from sightline.slop.protocol.path import parse_path
 from sightline.slop.protocol.shapes import depth_stub
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
@@ -57,6 +63,7 @@ _REMEMBERED: Final = 16
 _LEAST_TOKENS: Final = 2
 # What actions do may take one part in so many of the budget.
 _ABOUT_PART: Final = 8
+_FOLDED: Final = b'"folded"'
 _TOO_LARGE: Final = "too large to show here; slop_query reads parts of it"
 # A tokenizer sees the same figures in every moment that has no fraction of a second.
 _ANY_SECOND: Final = datetime(2000, 1, 1, tzinfo=UTC)
@@ -99,6 +106,42 @@ class Selection(msgspec.Struct, frozen=True):
     def over_budget(self) -> bool:
         """Whether what must be shown is already too much."""
         return self.tokens > self.budget
+
+
+def fold(world: World, pins: Mapping[str, Collection[str]]) -> World:
+    """Return the world as it is shown: `pins` are the paths in focus, by the ids of their apps."""
+    apps = tuple(_folded(app, pins.get(app.id, ())) for app in world.apps)
+    same = all(one is other for one, other in zip(apps, world.apps, strict=True))
+    return world if same else replace(world, apps=apps)
+
+
+def _folded(app: AppState, pins: Collection[str]) -> AppState:
+    if app.tree is None or not any(map(_is_folded, app.tree.children)):
+        return app
+    focused = [ids for path in pins if (ids := parse_path(path))]
+    children = tuple(
+        _stub(node, {ids[1:2] for ids in focused if ids[0] == node.id})
+        if _is_folded(node)
+        else node
+        for node in app.tree.children
+    )
+    return replace(app, tree=app.tree.with_child_list(children))
+
+
+def _stub(node: Node, focused: set[tuple[str, ...]]) -> Node:
+    """The node without its children, but for those in focus; all of it if it is so itself."""
+    if () in focused:
+        return node
+    stub = depth_stub(node)
+    shown = tuple(child for child in node.children if (child.id,) in focused)
+    return stub.with_child_list(shown) if shown else stub
+
+
+def _is_folded(node: Node) -> bool:
+    meta = node.meta_json
+    if isinstance(meta, UnsetType) or _FOLDED not in bytes(meta):
+        return False
+    return members(meta).get("folded") == text_of(True)
 
 
 def quarter_chars(text: str) -> int:

@@ -306,14 +306,11 @@ class Strategy:
             except Exception as error:
                 raise InvalidStrategy(f"{source!r} cannot be created: {error}") from error
         name = str(getattr(source, "name", "") or name or type(source).__name__)
-        hooks = {}
-        for hook in HOOKS:
-            function = getattr(source, hook, None)
-            if function is None:
-                continue
+        found = {hook: getattr(source, hook, None) for hook in HOOKS}
+        hooks = {hook: function for hook, function in found.items() if function is not None}
+        for hook, function in hooks.items():
             if not callable(function):
                 raise InvalidStrategy(f"strategy {name!r}: {hook} is not a function")
-            hooks[hook] = function
         if "on_context_build" not in hooks:
             raise InvalidStrategy(f"strategy {name!r} has no on_context_build(ctx)")
         return cls(name, hooks, read_schema(getattr(source, "config", NoSettings)), origin)
