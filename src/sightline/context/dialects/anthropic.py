@@ -52,7 +52,6 @@ NAME: Final = "anthropic"
 BOUND: Final = "drop"
 BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
 VERSION: Final = "2023-06-01"
-START: Final = "(the conversation begins with the assistant's message)"
 
 
 def write(draft: RequestDraft) -> None:
@@ -78,7 +77,7 @@ def write(draft: RequestDraft) -> None:
     system, rest = draft.system_and_rest()
     if system:
         fields["system"] = [{"type": "text", "text": text} for text in texts_of(system)]
-    _say(draft, begun(rest, START))
+    _say(draft, begun(rest))
     _mark(draft)
 
 

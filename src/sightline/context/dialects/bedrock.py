@@ -47,7 +47,6 @@ from sightline.errors import InvalidInput
 
 NAME: Final = "bedrock"
 BOUND: Final = "strip"
-START: Final = "(the conversation begins with the assistant's message)"
 WORDLESS: Final = Text("(sent without words)")
 IMAGES: Final = {"png", "jpeg", "gif", "webp"}
 DOCUMENTS: Final = {
@@ -73,7 +72,7 @@ def write(draft: RequestDraft) -> None:
     system, rest = draft.system_and_rest()
     if system:
         fields["system"] = [{"text": text} for text in texts_of(system)]
-    _say(draft, begun(rest, START))
+    _say(draft, begun(rest))
     _mark(draft)
 
 

@@ -13,7 +13,7 @@ one that does not loses it from that call on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -24,6 +24,7 @@ from sightline.context.messages.parts import (
     Message,
     Part,
     Reasoning,
+    Role,
     Text,
     ToolCall,
     ToolResult,
@@ -32,7 +33,7 @@ from sightline.errors import InvalidInput
 
 UNANSWERED: Final = "error: the call was interrupted; whether it took effect is unknown"
 BLANK: Final = "(blank)"
-TurnRole: TypeAlias = Literal["system", "user", "assistant", "tool"]
+START: Final = "(the conversation begins with the assistant's message)"
 OTHER_KINDS: Final = (Text, File)
 REPLY_KINDS: Final = (Text, ToolCall, Reasoning, File)
 
@@ -52,7 +53,7 @@ class PromptTurn(msgspec.Struct, frozen=True):
     has an edge: what follows there is a tail, or, without any part, the place of one.
     """
 
-    role: TurnRole
+    role: Role
     parts: tuple[Part, ...]
     origin: int = -1
     stable: bool = True
@@ -77,7 +78,7 @@ def turns_of(messages: Sequence[Message]) -> tuple[list[PromptTurn], list[Note]]
     for index, message in enumerate(messages):
         parts = _parts_to_send(message, index, notes)
         if parts:
-            role: TurnRole = "user" if message.role == "tool" else message.role
+            role: Role = "user" if message.role == "tool" else message.role
             turns.append(PromptTurn(role, parts, index))
             if index in answers:
                 turns += _round(index, messages, answers[index], notes)
@@ -204,7 +205,7 @@ def own_thoughts(parts: Iterable[Part], dialect: str) -> list[str]:
     return [part.text for part in thoughts if own_form(part, dialect) is not None]
 
 
-def begun(turns: Sequence[PromptTurn], start: str) -> list[PromptTurn]:
+def begun(turns: Sequence[PromptTurn], start: str = START) -> list[PromptTurn]:
     """Put a user turn of these words first, for vendors that refuse a model's turn there."""
     first = next((i for i, turn in enumerate(turns) if turn.parts), len(turns))
     if all(turn.role != "assistant" for turn in turns[first : first + 1]):

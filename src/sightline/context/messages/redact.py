@@ -33,12 +33,10 @@ _WORD_EDGE: Final = r"(?<![A-Za-z0-9_/+-])"
 # The secret is the group `secret` where there is one, else the whole match.
 _SHAPES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     # To its end; one that is cut off as far as it can be base64 with PEM headers.
-    "private-key": (
-        ("-----BEGIN",),
+    "private-key": (("-----BEGIN",),
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:"
         r"(?:[^-]|-(?!----)){0,20000}-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-        r"|(?:[A-Za-z0-9+/=\\\s:,]|-(?!----)){0,20000})",
-    ),
+        r"|(?:[A-Za-z0-9+/=\\\s:,]|-(?!----)){0,20000})"),
     "anthropic-key": (("sk-ant-",), _EDGE + r"sk-ant-[A-Za-z0-9_-]{16,}"),
     "openrouter-key": (("sk-or-",), _EDGE + r"sk-or-[A-Za-z0-9_-]{16,}"),
     "openai-key": (("sk-",), _WORD_EDGE + r"sk-(?!ant-|or-)[A-Za-z0-9_-]{20,}"),
@@ -51,28 +49,18 @@ _SHAPES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "google-key": (("AIza",), _EDGE + r"AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"),
     "google-token": (("ya29.",), _EDGE + r"ya29\.[A-Za-z0-9_-]{20,}"),
     "google-secret": (("GOCSPX-",), _EDGE + r"GOCSPX-[A-Za-z0-9_-]{20,}"),
-    "aws-key-id": (
-        ("AKIA", "ASIA", "ABIA", "ACCA"),
-        _EDGE + r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])",
-    ),
-    "bedrock-key": (
-        ("ABSK", "bedrock-api-key-"),
-        _EDGE + r"(?:ABSK|bedrock-api-key-)[A-Za-z0-9+/]{60,}={0,2}",
-    ),
+    "aws-key-id": (("AKIA", "ASIA", "ABIA", "ACCA"),
+        _EDGE + r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    "bedrock-key": (("ABSK", "bedrock-api-key-"),
+        _EDGE + r"(?:ABSK|bedrock-api-key-)[A-Za-z0-9+/]{60,}={0,2}"),
     "azure-signature": (("sig=",), r"[?&;]sig=(?P<secret>[A-Za-z0-9%+/=_-]{40,})"),
-    "github-token": (
-        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
-        _EDGE + r"(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,})",
-    ),
+    "github-token": (("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+        _EDGE + r"(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,})"),
     "gitlab-token": (("glpat-",), _EDGE + r"glpat-[A-Za-z0-9_-]{16,}"),
-    "slack-token": (
-        ("xox", "xapp-"),
-        _EDGE + r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}",
-    ),
-    "slack-webhook": (
-        ("hooks.slack.com",),
-        r"hooks\.slack\.com/(?P<secret>services/[A-Za-z0-9/]{20,})",
-    ),
+    "slack-token": (("xox", "xapp-"),
+        _EDGE + r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}"),
+    "slack-webhook": (("hooks.slack.com",),
+        r"hooks\.slack\.com/(?P<secret>services/[A-Za-z0-9/]{20,})"),
     "telegram-token": ((":AA",), r"(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])"),
     "twilio-key": (("SK",), _EDGE + r"SK[0-9a-f]{32}(?![A-Za-z0-9])"),
     "stripe-key": (("k_live_", "k_test_"), _EDGE + r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
@@ -83,38 +71,26 @@ _SHAPES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "digitalocean-token": (("_v1_",), _EDGE + r"do[oprt]_v1_[a-f0-9]{40,}"),
     "vault-token": (("hvs.",), _EDGE + r"hvs\.[A-Za-z0-9_-]{24,}"),
     "age-key": (("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-1[A-Z0-9]{50,}"),
-    "jwt": (
-        ("eyJ",),
-        _EDGE + r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{16,}",
-    ),
-    "authorization": (
-        ("authorization",),
+    "jwt": (("eyJ",),
+        _EDGE + r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{16,}"),
+    "authorization": (("authorization",),
         r"(?i:authorization)[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:(?i:bearer|basic|token)\s{1,4})?"
-        r"(?P<secret>[A-Za-z0-9_~+/.=-]{12,})",
-    ),
+        r"(?P<secret>[A-Za-z0-9_~+/.=-]{12,})"),
     # Words follow `bearer` too; a token has a digit in it.
-    "bearer": (
-        ("bearer",),
-        r"(?i:bearer)\s{1,4}(?P<secret>(?=[A-Za-z_~+/.=-]{0,200}[0-9])[A-Za-z0-9_~+/.=-]{20,})",
-    ),
+    "bearer": (("bearer",),
+        r"(?i:bearer)\s{1,4}(?P<secret>(?=[A-Za-z_~+/.=-]{0,200}[0-9])[A-Za-z0-9_~+/.=-]{20,})"),
     # A password may have an @ in it: the last one before the host ends it.
-    "url-password": (
-        ("://",),
-        r"://[^\s:/@\[\]]{0,100}:(?P<secret>[^\s/\[\]\"'<>]{1,200})@(?=[A-Za-z0-9\[])",
-    ),
+    "url-password": (("://",),
+        r"://[^\s:/@\[\]]{0,100}:(?P<secret>[^\s/\[\]\"'<>]{1,200})@(?=[A-Za-z0-9\[])"),
     "url-token": (("://",), r"://(?P<secret>[A-Za-z0-9_~.-]{20,200})@(?=[A-Za-z0-9\[])"),
-    "connection-password": (
-        ("password", "pwd"),
+    "connection-password": (("password", "pwd"),
         r"(?<=[;\"'])\s{0,4}(?i:password|pwd)\s{0,4}=\s{0,4}(?P<secret>[^\s;\"'\[\]]{1,200})"
-        r"(?=[;\"'])",
-    ),
-    "assigned-secret": (
-        ("secret", "passw", "api", "access", "auth", "account", "private_key"),
+        r"(?=[;\"'])"),
+    "assigned-secret": (("secret", "passw", "api", "access", "auth", "account", "private_key"),
         r"(?i:secret|password|passwd|api[_-]?key|access[_-]?key|account[_-]?key|auth[_-]?token"
         r"|access[_-]?token|private_key)[A-Za-z0-9_-]{0,40}[\"']?\s{0,4}[:=]\s{0,4}[\"']?"
-        r"(?P<secret>[A-Za-z0-9_~+/.=!@#$%^&*-]{12,})",
-    ),
-}
+        r"(?P<secret>[A-Za-z0-9_~+/.=!@#$%^&*-]{12,})"),
+}  # fmt: skip
 _ANY_CASE: Final = {"authorization", "bearer", "connection-password", "assigned-secret"}
 KINDS: Final = tuple(_SHAPES)
 _COMPILED: Final = [

@@ -364,12 +364,10 @@ def _free_name(properties: Mapping[str, Any]) -> str:
 
 
 def _fixed_call(arguments: Mapping[str, Any]) -> ToolTarget:
-    texts = [arguments.get(name) for name in ("app", "path", "action")]
-    params = arguments.get("params") or {}
-    if not all(isinstance(text, str) for text in texts) or not isinstance(params, dict):
-        raise InvalidInput("slop_invoke takes app, path and action as strings, params as an object")
-    app, path, action = (str(text) for text in texts)
-    return ToolTarget(app, path, action, dict(params))
+    match {**arguments, "params": arguments.get("params") or {}}:
+        case {"app": str(app), "path": str(path), "action": str(action), "params": dict(params)}:
+            return ToolTarget(app, path, action, params.copy())
+    raise InvalidInput("slop_invoke takes app, path and action as strings, params as an object")
 
 
 def _target_value(target: Target) -> dict[str, Any]:

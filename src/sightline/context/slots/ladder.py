@@ -208,8 +208,11 @@ class CharLadder(Ladder):
         rung = super().highest(allowance)
         if rung.whole == self.top:
             return rung
-        piece = self._longest(self._text_of(rung.whole), allowance - rung.cost)
-        return rung if piece is None else self._with(rung, piece)
+        text = self._text_of(rung.whole)
+        piece, _ = self._search(text, allowance - rung.cost)
+        if piece is None or not text.says_something(piece.messages):
+            return rung
+        return self._with(rung, piece)
 
     def lowest(self, minimum: int) -> Rung:
         above = super().lowest(minimum)
@@ -238,10 +241,6 @@ class CharLadder(Ladder):
         messages = text.cut(chars, self._keep)
         weights = self._counter.weigh(list(messages.values()), remember=False)
         return Piece(messages, dict(zip(messages, weights, strict=True)))
-
-    def _longest(self, text: UnitText, allowance: int) -> Piece | None:
-        best, _ = self._search(text, allowance)
-        return best if best is not None and text.says_something(best.messages) else None
 
     def _search(self, text: UnitText, allowance: int) -> tuple[Piece | None, int]:
         """Find the longest piece within the allowance, and the length that is too long.
