@@ -65,8 +65,7 @@ def test_looking_at_ever_new_requests_keeps_only_the_last_counts(
 ) -> None:
     monkeypatch.setattr(wires, "COUNTED_TEXTS", 20)
     ESTIMATES.shrink(0)
-    for number in range(2_000):
-        ESTIMATES.learn(f"of another request {number}", 1)
+    ESTIMATES.learn(f"of another request {number}" for number in range(2_000))
     for place in ((1, 1), (2, 1), (2, 2), (3, 1)):
         reader.request(1, *place)
     assert 0 < len(ESTIMATES) < 100
