@@ -24,7 +24,7 @@ from cli.commands.test_commands import Desktop
 from sightline import ActionQuestion, App, Hub
 from sightline.adapters.mcp.client_nodes import summary_of, tool_nodes
 from sightline.cli.approval import Consent, LineAsker, approval_card, consent_to
-from sightline.cli.commands.lines import text_of
+from sightline.cli.commands.console import text_of
 from sightline.config import AppSettings
 from sightline.config.mcp_files import read_mcp_file
 from sightline.context.projection.select import fold

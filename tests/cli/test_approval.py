@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from agent.host.helpers import hosted
 from sightline.cli.approval import Consent, LineAsker, approval_card, consent_to
-from sightline.cli.commands.lines import Line, text_of, width_of
-from sightline.cli.visible import visible
+from sightline.cli.clean import visible
+from sightline.cli.commands.console import Line, text_of, width_of
 from sightline.events import ApprovalAsked
 from sightline.slop.app.app import App
 from sightline.slop.hub.hub import Hub

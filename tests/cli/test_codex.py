@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline.cli.codex import SIGNED_IN, VENDOR, codex_way, led_codex
+from sightline.cli.gateway import SIGNED_IN, VENDOR, codex_way, led_codex
 
 HERE = "http://127.0.0.1:1/secret/openai/v1"
 OWN = """

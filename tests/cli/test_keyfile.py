@@ -12,8 +12,8 @@ import pytest
 
 from sightline.agent.models.choose import open_with_key
 from sightline.agent.models.keys import Key
-from sightline.cli.keyfile import read_key
 from sightline.cli.main import run
+from sightline.cli.opening import read_key
 from sightline.config import EndpointSettings, Settings
 from sightline.errors import InvalidInput
 from support.person import environment

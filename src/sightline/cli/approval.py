@@ -1,15 +1,17 @@
-"""The question before an action: one card and one dialogue, wherever it is asked.
+"""What a person is asked: before an action, behind a plan, about a repository's instructions.
 
     what is not on a card is counted on it, and `v` shows it
     every character can be seen, and one that a reader would take for another is a number
 
-A card is made of values alone. Text of apps and models stands behind a label of ours or a
-bar, so that no line of it can pass for one of the card's own, and is written by `cli.visible`.
-Where letters run from right to left, which a terminal may show in another order, a line says so.
+One card and one dialogue, wherever it is asked. A card is made of values alone. Text of apps and
+models stands behind a label of ours or a bar, so that no line of it can pass for one of the card's
+own, and is written by `cli.clean.visible`. Where letters run from right to left, which a terminal
+may show in another order, a line says so.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
@@ -17,11 +19,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from sightline._lazy import lazy_pattern
-from sightline.cli.commands.console import Console, PlainConsole
-from sightline.cli.commands.lines import Line, line_of, text_of
+from sightline.cli.clean import BAR, BREAK, clean, visible
+from sightline.cli.commands.console import Console, Line, PlainConsole, line_of, pieces_of, text_of
 from sightline.cli.diff import diff_lines
 from sightline.cli.out import Writable
-from sightline.cli.visible import BAR, BREAK, pieces_of, visible
 from sightline.context.messages.redact import redact
 from sightline.errors import ActionError, SightlineError
 from sightline.events import ApprovalAsked
@@ -29,6 +30,8 @@ from sightline.slop.app.validate import Validator
 from sightline.slop.protocol.jsontext import text_of as text_of_json
 
 if TYPE_CHECKING:
+    from sightline.agent.host import Host
+    from sightline.agent.workspace.guidance import Guidance
     from sightline.slop.hub.hub import Hub
 
 
@@ -46,21 +49,21 @@ _LEFTWARD: Final = lazy_pattern(
     "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
 )
 _NAME: Final = lazy_pattern(r"[\w.-]{1,40}", re.ASCII)
+_YES_NO: Final = {"y": "yes", "yes": "yes", "n": "no", "no": "no"}
+_YES_NO_VIEW: Final = {**_YES_NO, "v": "view", "view": "view"}
 _QUESTION: Final = "do it? [y]es [n]o [a]lways [v]iew all:"
-_ANSWERS: Final = {
-    "y": "yes", "yes": "yes", "n": "no", "no": "no", "a": "always", "always": "always",
-    "v": "view", "view": "view",
-}  # fmt: skip
 _WRITER_QUESTION: Final = "do it? [y]es [n]o [a]lways [e]dit [v]iew all:"
-_WRITER_ANSWERS: Final = {**_ANSWERS, "e": "edit"}
+_ANSWERS: Final = {**_YES_NO_VIEW, "a": "always", "always": "always"}
 _NETWORK: Final = " [o]nce with network"
 _FORM_QUESTION: Final = "answer it? [y]es [n]o [v]iew all:"
 _OPEN_QUESTION: Final = "will you open it? [y]es [n]o [v]iew all:"
-_FORM_ANSWERS: Final = {
-    "y": "yes", "yes": "yes", "n": "no", "no": "no", "v": "view", "view": "view",
-}  # fmt: skip
 _TRUTH: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 _WHY: Final = "why not? The model is told; Enter for no reason:"
+_PLAN_QUESTION: Final = "carry out this plan? [y]es [n]o:"
+_PLAN_WRITER_QUESTION: Final = "carry out this plan? [y]es [n]o [e]dit:"
+_INSTEAD: Final = "what should be different? The model is told; Enter for nothing:"
+_FOLLOW_QUESTION: Final = "follow them, now and later? [y]es [n]o [v]iew all:"
+_NAMED: Final = 6
 
 
 class Consent(NamedTuple):
@@ -92,6 +95,9 @@ class LineAsker(PlainConsole):
         super().__init__(out, width=width)
         self._typed = ask
 
+    async def ask(self, question: str) -> bool:
+        return (await self._typed(f"{clean(question)} [y/n] ")).strip().lower() in ("y", "yes")
+
     async def choose(self, question: str, answers: Mapping[str, str]) -> str:
         while typed := (await self._typed(f"{question} ")).strip().lower():
             if typed in answers:
@@ -114,7 +120,7 @@ async def consent_to(
     if event.is_question:
         return await answer_to(event, asker)
     question = _WRITER_QUESTION if writes else _QUESTION
-    answers = _WRITER_ANSWERS if writes else _ANSWERS
+    answers = {**_ANSWERS, "e": "edit"} if writes else _ANSWERS
     if event.no_network:
         question = f"{question[:-1]}{_NETWORK}:"
         answers = {**answers, "o": "network", "once": "network"}
@@ -146,7 +152,7 @@ async def answer_to(event: ApprovalAsked, asker: Asker) -> Consent:
     An empty line is what the form has already, or nothing; where something is needed it is a no.
     """
     question = _OPEN_QUESTION if event.url else _FORM_QUESTION
-    while (chosen := await asker.choose(question, _FORM_ANSWERS)) == "view":
+    while (chosen := await asker.choose(question, _YES_NO_VIEW)) == "view":
         whole = question_card(event, asker.width, whole=True)
         await asker.page("\n".join(map(text_of, whole)))
     if chosen != "yes" or event.form is None:
@@ -347,7 +353,7 @@ def _text(
     label: str, text: str, width: int, whole: bool, *, style: str = "", indent: str = "  "
 ) -> Iterator[Line]:
     """Write a text behind a label of ours; what does not fit on its line goes behind a bar."""
-    kept = text if whole else _begin(text)
+    kept = text if whole else "\n".join(text[:_CHARS].split("\n")[:_LINES])
     room = max(10, width - len(BAR))
     first = f"{indent}{label} "
     left = max(10, width - len(first))
@@ -359,10 +365,74 @@ def _text(
         yield (("warn", f"{BAR}… {more:,} more characters, {_MORE}"),)
 
 
-def _begin(text: str) -> str:
-    lines = text[:_CHARS].split("\n")
-    return "\n".join(lines[:_LINES])
-
-
 def _json(value: Any) -> str:
     return bytes(text_of_json(value)).decode()
+
+
+async def answer_plan(host: Host, asker: Asker, *, writes: bool = False) -> str | None:
+    """Ask about the plan that waits; give what to say to the model next, None for nothing.
+
+    Who `writes` can change the plan, or say behind a no what should be different.
+    """
+    question = _PLAN_WRITER_QUESTION if writes else _PLAN_QUESTION
+    answers = {**_YES_NO, "e": "edit"} if writes else _YES_NO
+    while host.mode == "plan" and host.plan:
+        match await asker.choose(question, answers):
+            case "yes":
+                return _accepted(host, asker)
+            case "edit" if writes:
+                if edited := await _edited_plan(host.plan, asker):
+                    return _accepted(host, asker, edited)
+            case "no" if writes and (words := (await asker.enter(_INSTEAD)).strip()):
+                return words
+            case _:
+                asker.draw([line_of("◦ not carried out; /plan accept does it after all", "dim")])
+                break
+    return None
+
+
+def _accepted(host: Host, asker: Asker, changed: str = "") -> str:
+    words = host.accept_plan(changed)
+    asker.draw([line_of(f"◦ mode {host.mode}", "dim")])
+    return words
+
+
+async def _edited_plan(plan: str, asker: Asker) -> str:
+    try:
+        return (await asker.edit(plan) or "").strip()
+    except SightlineError as error:  # there is no editor, or it cannot be started
+        asker.draw([line_of(f"✗ {error}", "error")])
+        return ""
+
+
+async def ask_to_follow(host: Host, asker: Asker) -> None:
+    """Ask if nobody was asked yet; who turns away is asked again the next time."""
+    offered = host.offered_guidance
+    if offered is None or host.follows is not None:
+        return
+    asker.draw([
+        line_of(f"? {visible(str(offered.root))} has instructions for the model:", "ask"),
+        line_of(f"  {visible(_listed(offered))}"),
+    ])  # fmt: skip
+    while (answer := await asker.choose(_FOLLOW_QUESTION, _YES_NO_VIEW)) == "view":
+        files = (*offered.instructions, *offered.commands, *offered.skills)
+        await asker.page("\n\n".join(f"{one.path}\n\n{one.text}" for one in files))
+    if answer:
+        await asyncio.to_thread(host.follow, answer == "yes")
+
+
+def unasked(host: Host) -> str:
+    """Say what is not followed because nobody was asked; empty if there is no such thing."""
+    offered = host.offered_guidance
+    if offered is None or host.follows is not None:
+        return ""
+    return (
+        f"{_listed(offered)}: not followed, for nobody has agreed to it; "
+        "`sightline chat` asks, `sightline ask '/instructions on'` agrees"
+    )
+
+
+def _listed(offered: Guidance) -> str:
+    paths = offered.paths
+    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    return ", ".join(paths[:_NAMED]) + more

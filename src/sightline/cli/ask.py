@@ -8,41 +8,26 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, suppress
-from pathlib import Path
+from contextlib import suppress
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 from msgspec.structs import replace
 
+import sightline.events as events
 from sightline.cli.approval import Consent, LineAsker, approval_card, consent_to
-from sightline.cli.commands.lines import cut
-from sightline.cli.examples import examples
+from sightline.cli.commands.console import cut
 from sightline.cli.io import STDIN, read_bytes
-from sightline.cli.ledger_path import DB_HELP
+from sightline.cli.options import DB_HELP, examples
 from sightline.cli.out import Outlet, prompt, say, tell, write_json_lines
-from sightline.errors import ApprovalNeeded, DoesNotFit, InvalidInput, NotFound, SightlineError
-from sightline.events import (
-    ApprovalAsked,
-    CallFinished,
-    CallStarted,
-    CommandRan,
-    HostEvent,
-    Noticed,
-    RequestBuilt,
-    Retrying,
-    SpendingAsked,
-    TurnEnded,
-    encode_event,
-)
+from sightline.errors import ApprovalNeeded, DoesNotFit, InvalidInput, SightlineError
 
 if TYPE_CHECKING:
     from sightline.agent.host import Host
     from sightline.agent.models.keys import Key
     from sightline.config import Settings
-    from sightline.context.ledger import Ledger, Session
     from sightline.slop.hub.hub import Hub
 
 
@@ -55,13 +40,13 @@ class _AskOptions(msgspec.Struct, frozen=True):
 
     text: str
     typed: str
+    key: Key | None
+    is_command: bool
     as_json: bool
     yes: bool
     latest: bool
     resume: str | None
     connect: tuple[str, ...]
-    key: Key | None = None
-    is_command: bool = False
 
 
 @examples(
@@ -81,23 +66,15 @@ class _AskOptions(msgspec.Struct, frozen=True):
 @click.option("-r", "--resume", metavar="ID", help="Go on with this one: number, name or uuid.")
 @click.option("--yes", is_flag=True, help="Approve every action that would be asked for.")
 @click.option("--connect", metavar="ADDR", multiple=True, help="Connect to this app, too.")
-@click.option(
-    "--db",
-    type=click.Path(dir_okay=False),
-    help=DB_HELP,
-)
+@click.option("--db", type=click.Path(dir_okay=False), help=DB_HELP)
 def ask(
     *,
     text: str | None,
-    as_json: bool,
     model: str | None,
     key_file: str | None,
     mode: str | None,
-    latest: bool,
-    resume: str | None,
-    yes: bool,
-    connect: tuple[str, ...],
     db: str | None,
+    **given: Any,
 ) -> int:
     """Ask once; the answer goes to stdout, everything else to stderr.
 
@@ -109,23 +86,20 @@ def ask(
     the exit code is 6, as it is where another limit ended the turn. A TEXT like /stats is a
     command of the chat.
     """
-    if latest and resume:
+    if given["latest"] and given["resume"]:
         raise InvalidInput("-c and -r name two sessions; give one of them")
     # Only what was typed is a command: a pipe may bring lines that begin with a slash.
     is_command = text is not None and text.startswith("/") and not text.startswith("//")
     question = text if text is not None and is_command else _question(text, key_file)
     # Imported here: the host brings most of the program with it.
-    from sightline.cli.keyfile import read_key
+    from sightline.cli.opening import read_key
     from sightline.config import load
 
     key = read_key(key_file) if key_file else None
-    options = _AskOptions(
-        question, text or "", as_json, yes, latest, resume, connect, key, is_command
-    )
+    options = _AskOptions(question, text or "", key=key, is_command=is_command, **given)
 
     loaded = load(None, os.environ, {"model": model, "mode": mode, "ledger.path": db})
-    for refused in loaded.refused:
-        tell(refused)
+    tell(*loaded.refused)
     return asyncio.run(_run(loaded.settings, options))
 
 
@@ -145,21 +119,12 @@ def _question(text: str | None, key_file: str | None) -> str:
 
 
 async def _run(settings: Settings, options: _AskOptions) -> int:
-    from sightline.agent.host import Host
-    from sightline.cli.keyfile import keyed
-    from sightline.context.ledger.paths import user_path
+    from sightline.cli.opening import opened_host
 
-    async with AsyncExitStack() as stack:
-        model, env = await stack.enter_async_context(keyed(settings, options.key))
-        opening = Host.open(
-            settings, model=model, env=env, session=options.resume, project=str(Path.cwd()),
-            user_ledger=user_path(), kind="ask",
-        )  # fmt: skip
-        host = await stack.enter_async_context(opening)
-        if options.latest:
-            await host.switch(await asyncio.to_thread(latest_session, host.ledger, host.session))
-        for address in options.connect:
-            await host.connect(address)
+    async with opened_host(
+        settings, options.key, resume=options.resume, latest=options.latest,
+        connect=options.connect, kind="ask",
+    ) as host:  # fmt: skip
         return await (_command if options.is_command else _follow)(host, options)
 
 
@@ -175,22 +140,14 @@ async def _command(host: Host, options: _AskOptions) -> int:
     except Leave:
         return 0
     if isinstance(out, io.StringIO):
-        ran = CommandRan(command=options.text, text=out.getvalue().rstrip("\n"))
-        write_json_lines([encode_event(ran)])
+        ran = events.CommandRan(command=options.text, text=out.getvalue().rstrip("\n"))
+        write_json_lines([events.encode_event(ran)])
     return await _follow(host, replace(options, text=message, typed=message)) if message else 0
 
 
-def latest_session(ledger: Ledger, new: Session) -> Session:
-    """Find the latest session of this directory in which something was said."""
-    for session in ledger.sessions.recent(project=new.project):
-        if session.groups and session.parent is None:
-            return session
-    raise NotFound("there is no session to continue in this directory")
-
-
 async def _follow(host: Host, options: _AskOptions) -> int:
+    from sightline.cli.approval import unasked
     from sightline.cli.attach import attach
-    from sightline.cli.guidance import unasked
 
     if missing := unasked(host):
         tell(missing)
@@ -205,27 +162,26 @@ async def _follow(host: Host, options: _AskOptions) -> int:
         _stop_when_interrupted(host)
     async for event in host.ask(attached.behind(options.text), attached.files):
         if options.as_json:
-            write_json_lines([encode_event(event)])
-        elif isinstance(event, RequestBuilt):
+            write_json_lines([events.encode_event(event)])
+        elif isinstance(event, events.RequestBuilt):
             # Once: what is peculiar about a request is so about the next one, too.
             for warning in event.warnings:
                 if warning not in warned:
                     tell(warning)
             warned.update(event.warnings)
         else:
-            for line in _lines(event):
-                tell(line)
-        if isinstance(event, ApprovalAsked):
+            tell(*_lines(event))
+        if isinstance(event, events.ApprovalAsked):
             given = await _approval(options, event, host.hub)
             if given is None:
                 needed.append(f"{event.action} on {event.path} of {event.app}")
             if host.busy:
                 host.answer(event.call_id, *(given or (False,)))
-        elif isinstance(event, SpendingAsked):
+        elif isinstance(event, events.SpendingAsked):
             agreed = _is_attended(options) and await _spend_more(event)
             if host.busy:
                 host.spend_more(agreed)
-        elif isinstance(event, TurnEnded):
+        elif isinstance(event, events.TurnEnded):
             if event.text and not options.as_json:
                 say(event.text)
             code = exit_code_of(event)
@@ -246,7 +202,7 @@ def _stop_when_interrupted(host: Host) -> None:
         loop.add_signal_handler(signal.SIGINT, stop)
 
 
-async def _approval(options: _AskOptions, event: ApprovalAsked, hub: Hub) -> Consent | None:
+async def _approval(options: _AskOptions, event: events.ApprovalAsked, hub: Hub) -> Consent | None:
     """Show what is asked for, and return what is answered; None if nobody can be asked."""
     asker = LineAsker(Outlet(err=True), _typed, width=get_terminal_size().columns)
     somebody = _is_attended(options)
@@ -262,7 +218,7 @@ def _is_attended(options: _AskOptions) -> bool:
     return not options.as_json and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-async def _spend_more(event: SpendingAsked) -> bool:
+async def _spend_more(event: events.SpendingAsked) -> bool:
     tell(str(event))
     return (await _typed(f"{event.question} [y/n] ")).strip().lower() in ("y", "yes")
 
@@ -271,21 +227,21 @@ async def _typed(question: str) -> str:
     return await asyncio.to_thread(prompt, question)
 
 
-def _lines(event: HostEvent) -> Iterator[str]:
+def _lines(event: events.HostEvent) -> Iterator[str]:
     """What a person at a terminal should know beside the answer."""
     match event:
-        case CallStarted():
+        case events.CallStarted():
             what = f"{event.action} on {event.path} of {event.app}" if event.app else ""
             yield f"→ {event.name} {what or _json(event.arguments)}"
-        case CallFinished() if not event.ok:
+        case events.CallFinished() if not event.ok:
             yield f"✗ {event.name}: {cut(event.content, _SHOWN_CHARS)}"
-        case Retrying():
+        case events.Retrying():
             yield f"… again in {event.after_s:g} s: {event.reason}"
-        case Noticed():
+        case events.Noticed():
             yield event.message
-        case TurnEnded(outcome="cancelled"):
+        case events.TurnEnded(outcome="cancelled"):
             yield event.detail or "stopped"
-        case TurnEnded() if event.outcome != "answered":
+        case events.TurnEnded() if event.outcome != "answered":
             yield f"{event.outcome}: {event.detail or event.code}"
         case _:
             return
@@ -295,7 +251,7 @@ def _json(value: object) -> str:
     return cut(msgspec.json.encode(value).decode(), _SHOWN_CHARS)
 
 
-def exit_code_of(event: TurnEnded) -> int:
+def exit_code_of(event: events.TurnEnded) -> int:
     """Say what the turn's end is to a script: its error's own code where it has one."""
     match event.outcome:
         case "answered":

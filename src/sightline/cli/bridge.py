@@ -10,8 +10,8 @@ import threading
 import click
 
 from sightline.agent.bridge import BridgeWriter, read_bridge, run_bridge
-from sightline.cli.examples import examples
 from sightline.cli.io import MAX_BYTES, read_as
+from sightline.cli.options import examples
 from sightline.cli.out import notice, write_text
 from sightline.context.projection.bridge import BUDGET, WINDOW_S
 from sightline.context.projection.tail import FORMATS, check_format

@@ -20,7 +20,7 @@ import click
 
 from sightline.agent.models.base import Model, address_of
 from sightline.agent.models.choose import open_model
-from sightline.cli.finding import Finding
+from sightline.cli.doctor import Finding
 from sightline.cli.out import confirm, tell
 from sightline.config import load
 from sightline.context.dialects import Options, encode
@@ -58,8 +58,7 @@ def check_cache(reference: str, *, yes: bool) -> list[Finding]:
     Raises `ApprovalNeeded` where nobody can be asked, and what opening or asking a model raises.
     """
     loaded = load(None, os.environ, {"model": reference})
-    for refused in loaded.refused:
-        tell(refused)
+    tell(*loaded.refused)
     model = open_model(reference, loaded.settings, os.environ)
     prefix = _prefix(model.profile, token_hex(8))
     if not yes:

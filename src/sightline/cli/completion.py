@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from sightline.cli.examples import examples
+from sightline.cli.options import examples
 from sightline.cli.out import write_text
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import click
 import msgspec
 
-from sightline.cli.examples import examples
-from sightline.cli.out import notice, write_json_lines, write_text
-from sightline.config import Loaded, load, user_file
+from sightline.cli.options import examples, loaded_config
+from sightline.cli.out import write_json_lines, write_text
+from sightline.config import Loaded, user_file
 
 
 @click.group()
@@ -44,14 +44,10 @@ def path() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One object per setting: key, value, source.")
 def show(*, file: Path | None, as_json: bool) -> None:
     """Print every setting in force with its source, as a file that says the same."""
-    loaded = load(file, os.environ, {})
-    for line in loaded.refused:
-        notice(line)
-    rows = _rows(loaded)
+    rows = _rows(loaded_config(file))
     if as_json:
         write_json_lines(
-            msgspec.json.encode({"key": key, "value": value, "source": source})
-            for key, value, source in rows
+            {"key": key, "value": value, "source": source} for key, value, source in rows
         )
     else:
         shown = [(f"{key} = {toml_value(value)}", source) for key, value, source in rows]

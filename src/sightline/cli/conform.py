@@ -9,12 +9,11 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import click
-import msgspec
 
 from sightline.cli.clean import clean_line
-from sightline.cli.examples import examples
 from sightline.cli.io import read_object
 from sightline.cli.live import address_argument, token_option
+from sightline.cli.options import examples
 from sightline.cli.out import say, tell, write_json_lines
 from sightline.errors import ActionFailed, InvalidInput
 from sightline.slop.conform.asking import TrialTarget
@@ -131,7 +130,7 @@ async def _report(
     async for tried in results:
         held.append(tried.verdict.held)
         if as_json:
-            write_json_lines([msgspec.json.encode(_fields(tried))])
+            write_json_lines([_fields(tried)])
         else:
             _write(tried, with_messages=all_messages or tried.verdict.held is False)
     return held

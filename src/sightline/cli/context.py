@@ -11,8 +11,7 @@ import click
 import msgspec
 
 from sightline.cli.clean import clean, clean_line
-from sightline.cli.examples import examples
-from sightline.cli.ledger_path import DB_HELP, ledger_path
+from sightline.cli.options import db_option, examples, ledger_path
 from sightline.cli.out import say, write_exactly, write_json_lines
 from sightline.context.ledger import Ledger, Session
 from sightline.errors import InvalidInput, LedgerDamaged, NotFound
@@ -38,11 +37,7 @@ _RULE: Final = "──"
 @click.option("--request", type=click.IntRange(min=1), help="The request of that turn; default: 1.")
 @click.option("--json", "as_json", is_flag=True, help="JSON, with the receipt and the body.")
 @click.option("--raw", is_flag=True, help="The bytes that were sent, and nothing else.")
-@click.option(
-    "--db",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help=DB_HELP,
-)
+@db_option
 def context(
     *,
     session: str | None,
@@ -87,10 +82,9 @@ def context(
             "headers": sent.headers,
             "request": sent.body,
         }
-        write_json_lines([msgspec.json.encode(shown)])
+        write_json_lines([shown])
     else:
-        for line in _text(recorded, receipt):
-            say(line)
+        say(*_text(recorded, receipt))
 
 
 def _latest(ledger: Ledger) -> Session:
@@ -116,11 +110,10 @@ def _list(ledger: Ledger, journal: Journal, session: Session, *, as_json: bool) 
     }
     if as_json:
         rows = ({**msgspec.to_builtins(line), "status": statuses.get(line.id)} for line in lines)
-        write_json_lines(msgspec.json.encode(row) for row in rows)
+        write_json_lines(rows)
         return
     rows_of_text = (_row(line, statuses.get(line.id)) for line in lines)
-    for line in (f"session {session.id}, {session.name}", *rows_of_text):
-        say(clean_line(line))
+    say(*map(clean_line, (f"session {session.id}, {session.name}", *rows_of_text)))
 
 
 def _row(line: RequestLine, status: str | None) -> str:

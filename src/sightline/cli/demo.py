@@ -6,7 +6,7 @@ import asyncio
 
 import click
 
-from sightline.cli.examples import examples
+from sightline.cli.options import examples
 from sightline.cli.out import tell, write_json, write_text
 from sightline.demo import demo_tree
 from sightline.slop.protocol.codec import encode

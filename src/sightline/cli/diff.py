@@ -11,8 +11,8 @@ from difflib import SequenceMatcher
 from itertools import groupby
 from typing import Final
 
-from sightline.cli.commands.lines import Line, Piece, cells
-from sightline.cli.visible import BAR, visible
+from sightline.cli.clean import BAR, visible
+from sightline.cli.commands.console import Line, Piece, cells
 
 _TAB: Final = "⇥   "
 _HUNK: Final = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@$")

@@ -12,7 +12,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import click
 import msgspec
@@ -23,13 +23,24 @@ from sightline.agent.models.extras import EXTRAS, is_installed
 from sightline.agent.models.keys import find_key
 from sightline.agent.models.local import why_not
 from sightline.agent.models.vendors import VENDORS
-from sightline.cli.examples import examples
-from sightline.cli.finding import Finding
-from sightline.cli.ledger_path import configured_path
+from sightline.cli.options import configured_path, examples
 from sightline.cli.out import Progress, say, write_json_lines
 from sightline.config import Settings, load
 from sightline.errors import InvalidInput, SightlineError
 from sightline.slop.discovery.directory import Discovery, standard_directories
+
+Level: TypeAlias = Literal["ok", "warn", "fail"]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What one check found. `remedy` is what to do; `exit_code` counts if it failed."""
+
+    check: str
+    level: Level
+    found: str
+    remedy: str = ""
+    exit_code: int = 0
+
 
 NEWEST_FAULTY_SQLITE: Final = (3, 51, 2)
 
@@ -70,11 +81,10 @@ def doctor(*, as_json: bool, verify: bool, cache: str | None, yes: bool) -> int:
 
         findings = check_cache(cache, yes=yes)
     if as_json:
-        write_json_lines(msgspec.json.encode(finding) for finding in findings)
+        write_json_lines(findings)
     else:
         width = max(len(finding.check) for finding in findings)
-        for finding in findings:
-            say(_line(finding, width))
+        say(*(_line(finding, width) for finding in findings))
     return next((f.exit_code for f in findings if f.level == "fail"), 0)
 
 

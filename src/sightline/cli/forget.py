@@ -17,7 +17,7 @@ import msgspec
 
 from sightline.agent.host.journal import Journal
 from sightline.agent.workspace.checkpoints import Checkpoints
-from sightline.cli.commands.lines import cut
+from sightline.cli.commands.console import cut
 from sightline.cli.history import forget_typed_lines, typed_lines
 from sightline.context.ledger import Ledger, Session
 from sightline.context.ledger.paths import checkpoints_path, journal_path

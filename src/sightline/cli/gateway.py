@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import shlex
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
@@ -17,14 +20,12 @@ from urllib.parse import urlsplit
 import click
 from platformdirs import user_state_path
 
-from sightline.cli.codex import codex_way, led_codex
-from sightline.cli.examples import examples
 from sightline.cli.inspect import LOOPBACK, listen, private, save_page
-from sightline.cli.ledger_path import DB_HELP, ledger_path
+from sightline.cli.options import db_option, examples, ledger_path, loaded_config, needing
 from sightline.cli.out import Progress, notice, say, tell, write_json_lines
 from sightline.context.ledger import Ledger, Session
 from sightline.context.messages.gate import Gate, shown_text
-from sightline.errors import InvalidInput, LedgerUnavailable, MissingExtra, SightlineError
+from sightline.errors import InvalidInput, LedgerUnavailable, SightlineError
 
 if TYPE_CHECKING:
     from sightline.gateway.observer import Passed, Passing
@@ -63,7 +64,7 @@ class _WithProgram(click.Group):
     invoke_without_command=True,
     context_settings={"allow_interspersed_args": False},
 )
-@click.option("--db", type=click.Path(path_type=Path, dir_okay=False), help=DB_HELP)
+@db_option
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0,
     help="Default: any free one. With a port the address stays the same.",
@@ -152,11 +153,8 @@ def report(context: click.Context, session: str | None, html: Path | None) -> No
         return
     for number, one in enumerate(passed, 1):
         first, *rest = line_of(one)
-        say(f"{number:>4}  {first}")
-        for line in rest:
-            say(f"      {line}")
-    for line in summary_lines(summarise(passed)):
-        say(line)
+        say(f"{number:>4}  {first}", *(f"      {line}" for line in rest))
+    say(*summary_lines(summarise(passed)))
     if any(one.source for one in passed):
         say(FROM_TRANSCRIPT)
 
@@ -174,8 +172,6 @@ def import_(context: click.Context, paths: tuple[Path, ...]) -> None:
     \b
     sightline gateway import ~/.claude/projects ~/.codex/sessions
     """
-    import msgspec
-
     from sightline.gateway.imports import import_transcripts
     from sightline.gateway.report import summarise, summary_lines
 
@@ -184,16 +180,12 @@ def import_(context: click.Context, paths: tuple[Path, ...]) -> None:
     skipped = {why: count for why, count in done.skipped.items() if count}
     if context.obj["json"]:
         counts = {"files": done.files, "new": done.new, "known": done.known}
-        write_json_lines(
-            [msgspec.json.encode({**counts, "sessions": done.sessions, "skipped": skipped})]
-        )
+        write_json_lines([{**counts, "sessions": done.sessions, "skipped": skipped}])
         return
     say(f"{done.files} files: {done.new} requests new, {done.known} known already")
-    for why, count in skipped.items():
-        say(f"left out: {count} {why}")
+    say(*(f"left out: {count} {why}" for why, count in skipped.items()))
     if done.new:
-        for line in summary_lines(summarise(done.passed)):
-            say(line)
+        say(*summary_lines(summarise(done.passed)))
         say(f"sessions {', '.join(map(str, done.sessions))}; see one: sightline gateway report ID")
 
 
@@ -207,13 +199,8 @@ def _recorded(ledger: Ledger, reference: str | None) -> Session:
 
 
 def _start(program: Sequence[str], **options: Any) -> int:
-    try:
+    with needing("gateway", "the gateway needs uvicorn and httpx2"):
         return asyncio.run(_serve(program, **options))
-    except ImportError as error:
-        from sightline._distribution import install
-
-        needed = f"the gateway needs uvicorn and httpx2: {install('gateway')}"
-        raise MissingExtra(needed) from error
 
 
 async def _serve(
@@ -239,14 +226,10 @@ async def _live_tail(stack: AsyncExitStack, mode: Mode, ledger: Ledger | None) -
     from sightline.agent.host.journal import Journal
     from sightline.agent.host.sight import SightRules
     from sightline.cli.mcp import READY_S, WHOLE_TOKENS, open_hub
-    from sightline.config import load
     from sightline.context.tokens.tokens import ESTIMATE, counter_for
     from sightline.gateway.tail import LiveTail
 
-    loaded = load(None, os.environ, {})
-    for line in loaded.refused:
-        notice(line)
-    settings = loaded.settings
+    settings = loaded_config().settings
     hub = await stack.enter_async_context(open_hub(settings))
     await hub.ready(READY_S)
     journal = None
@@ -301,8 +284,7 @@ async def _pass_on(
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGHUP):
                 loop.add_signal_handler(number, server.handle_exit, number, None)
-            for line in _exports(base, ways, tells=live is not None):
-                say(line)
+            say(*_exports(base, ways, tells=live is not None))
             await serving
             code = 0
     finally:
@@ -382,8 +364,7 @@ class _Screen:
         if self._as_json:
             tell(escape_controls(_plain(passed)).decode())
             return
-        for line in line_of(passed):
-            notice(shown_text(line))
+        notice(*map(shown_text, line_of(passed)))
 
     def end(self) -> None:
         """Say what was held back, and the sum."""
@@ -394,10 +375,8 @@ class _Screen:
                 self._write(passed)
         elif not self._as_json:
             troubles = dict.fromkeys(one.trouble for one in self._passed if self._held)
-            for line in filter(None, troubles):
-                notice(shown_text(line))
-            for line in summary_lines(summarise(self._passed)):
-                notice(line)
+            notice(*map(shown_text, filter(None, troubles)))
+            notice(*summary_lines(summarise(self._passed)))
 
 
 def _plain(passed: Passed) -> bytes:
@@ -477,3 +456,77 @@ async def _child(program: Sequence[str], base: str, ways: dict[str, str], *, tel
         loop.add_signal_handler(number, child.send_signal, number)
     code = await child.wait()
     return code if code >= 0 else 128 - code
+
+
+VENDOR: Final = "https://api.openai.com/v1"
+SIGNED_IN: Final = "https://chatgpt.com/backend-api/codex"
+
+
+def led_codex(program: Sequence[str], address: str) -> list[str]:
+    """Return the command with what leads Codex to an address; other programs' as they are."""
+    if not _is_codex(program):
+        return [*program]
+    name = _config(program).get("model_provider", "openai")
+    key = "openai_base_url" if name == "openai" else f"model_providers.{name}.base_url"
+    # It may pack requests with zstd, of which nobody here could read a copy.
+    words = ["-c", f'{key}="{address}"', "-c", "features.enable_request_compression=false"]
+    at = 1 + max((at + 1 for at, _ in _given(program)), default=0)  # the last one counts
+    return [*program[:at], *words, *program[at:]]
+
+
+def codex_way(program: Sequence[str]) -> dict[str, str]:
+    """Return where Codex would have gone, as the variable that others heed would say it."""
+    if not _is_codex(program):
+        return {}
+    config = _config(program)
+    name = config.get("model_provider", "openai")
+    found = config.get("model_providers", {}).get(name, {}).get("base_url")
+    if name == "openai":
+        found = config.get("openai_base_url", SIGNED_IN if _is_signed_in() else VENDOR)
+    return {"OPENAI_BASE_URL": found} if isinstance(found, str) else {}
+
+
+def _is_codex(program: Sequence[str]) -> bool:
+    return bool(program) and Path(program[0]).name == "codex"
+
+
+def _is_signed_in() -> bool:
+    """Whether its user signed in to ChatGPT, and gave no key."""
+    login = _read("auth.json", json.loads)
+    mode = login.get("auth_mode") or ("apikey" if login.get("OPENAI_API_KEY") else "chatgpt")
+    return bool(login.get("tokens")) and mode != "apikey" and not os.environ.get("CODEX_API_KEY")
+
+
+def _config(program: Sequence[str]) -> dict[str, Any]:
+    """Read its settings: those of its file, and those behind `-c` on its command line."""
+    config = _read("config.toml", tomllib.loads)
+    for _, word in _given(program):
+        try:
+            _merge(config, tomllib.loads(word))
+        except tomllib.TOMLDecodeError:  # a text without its quotes
+            key, _, text = word.partition("=")
+            config[key.strip()] = text.strip()
+    return config
+
+
+def _given(program: Sequence[str]) -> list[tuple[int, str]]:
+    """List the settings on its command line, each with the place of its flag."""
+    words = enumerate(pairwise(program))
+    return [(at, word) for at, (flag, word) in words if flag in ("-c", "--config")]
+
+
+def _read(name: str, read: Callable[[str], Any]) -> dict[str, Any]:
+    home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
+    try:
+        found = read((home / name).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
+    for key, value in more.items():
+        if isinstance(value, Mapping) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value

@@ -19,11 +19,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sightline.cli.examples import examples
-from sightline.cli.ledger_path import DB_HELP, attachments_url, ledger_path
-from sightline.cli.out import Progress, notice, say, write_page
+from sightline.cli.options import (
+    attachments_url,
+    db_option,
+    examples,
+    ledger_path,
+    loaded_config,
+    needing,
+)
+from sightline.cli.out import Progress, say, write_page
 from sightline.context.ledger import Ledger
-from sightline.errors import InvalidInput, MissingExtra, Unreachable
+from sightline.errors import InvalidInput, Unreachable
 
 if TYPE_CHECKING:
     from sightline.inspector.door import PageDoor
@@ -42,11 +48,7 @@ FOREGROUND_S: Final = 1.0
     "sightline inspect --db talk.db --export 1 --output - | wc -c",
 )
 @click.command()
-@click.option(
-    "--db",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help=DB_HELP,
-)
+@db_option
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Default: any free one.")
 @click.option("--open/--no-open", "opens", default=True, help="Open the page in a browser.")
 @click.option("--allow-invoke", is_flag=True, help="Let the page ask live apps to do things.")
@@ -76,16 +78,12 @@ def inspect(
     one browser in, once; Enter prints another. It follows a running chat. With --export it
     writes a file that opens without a server.
     """
-    from sightline.config import load
     from sightline.inspector.reader import RecordReader
 
     if output is not None and session is None:
         raise click.UsageError("--output is for --export")
     with Ledger(ledger_path(db), mode="read", attachments=attachments_url()) as ledger:
-        loaded = load(None, os.environ, {})
-        for line in loaded.refused:
-            notice(line)
-        reader = RecordReader(ledger, loaded.settings, os.environ)
+        reader = RecordReader(ledger, loaded_config().settings, os.environ)
         if session is not None:
             with Progress("turns read") as progress:
                 page = reader.export(session, progress)
@@ -133,15 +131,10 @@ def private(path: str, flags: int) -> int:
 
 
 async def _serve(reader: RecordReader, port: int, *, opens: bool, allow_invoke: bool) -> None:
-    try:
+    with needing("inspector", "the inspector needs starlette and uvicorn"):
         from sightline.inspector.connections import server_of
         from sightline.inspector.door import PageDoor
         from sightline.inspector.server import Invoke, inspector_app
-    except ImportError as error:
-        from sightline._distribution import install
-
-        needed = f"the inspector needs starlette and uvicorn: {install('inspector')}"
-        raise MissingExtra(needed) from error
     from sightline.slop.discovery.directory import Discovery
     from sightline.slop.hub.hub import Hub
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sightline.cli.examples import examples
+from sightline.cli.options import examples
 from sightline.cli.out import write_page
 from sightline.slop.app.javascript import MODULES, javascript
 

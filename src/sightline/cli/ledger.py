@@ -11,9 +11,8 @@ from typing import Any, Final
 import click
 import msgspec
 
-from sightline.cli.commands.lines import columns
-from sightline.cli.examples import examples
-from sightline.cli.ledger_path import DB_HELP, attachments_url, ledger_path
+from sightline.cli.commands.console import columns
+from sightline.cli.options import attachments_url, db_option, examples, ledger_path
 from sightline.cli.out import Progress, confirm, into_file, say, tell, write_json_lines
 from sightline.context.ledger import Ledger, SearchHit, Session, SessionOverview
 from sightline.context.ledger.paths import address_of, database_url, expanded
@@ -25,7 +24,6 @@ from sightline.slop.protocol.jsontext import escape_controls
 _NANO: Final = 1_000_000_000
 _OF_COPY: Final = "messages of the copy verified"
 _SECONDS: Final = 30.0  # a person waits longer for an answer than a model's turn does
-_db: Final = click.option("--db", type=click.Path(path_type=Path, dir_okay=False), help=DB_HELP)
 
 
 def _open(db: Path | None, mode: Mode = "read") -> Ledger:
@@ -38,10 +36,6 @@ def _open_existing(db: Path | None) -> Ledger:
     return _open(db, "write" if path.exists() or database_url(path) else "read")
 
 
-def _json_line(value: object) -> None:
-    write_json_lines([msgspec.json.encode(value)])
-
-
 @examples("sightline ledger sessions --db work.db", "sightline ledger verify --db work.db")
 @click.group()
 def ledger() -> None:
@@ -50,7 +44,7 @@ def ledger() -> None:
 
 @examples("sightline ledger path", "sightline ledger path --db work.db")
 @ledger.command()
-@_db
+@db_option
 def path(db: Path | None) -> None:
     """Print where the ledger is."""
     path = ledger_path(db)
@@ -64,7 +58,7 @@ def path(db: Path | None) -> None:
     "sightline ledger verify --db work.db --since seals.json",
 )
 @ledger.command()
-@_db
+@db_option
 @click.option("--json", "as_json", is_flag=True, help="The report as one JSON object.")
 @click.option(
     "--since",
@@ -82,14 +76,13 @@ def verify(db: Path | None, as_json: bool, since: Path | None) -> None:
     if since is not None:
         since.write_bytes(msgspec.json.encode(report.seals))
     if as_json:
-        _json_line(msgspec.structs.replace(report, seals={}))
+        write_json_lines([msgspec.structs.replace(report, seals={})])
     else:
         say(
             f"{report.sessions} sessions, {report.groups} groups, {report.messages} messages, "
             f"{report.memos} memos: {'ok' if report.ok else 'DAMAGED'}"
         )
-        for finding in report.findings:
-            say(f"  {finding}")
+        say(*(f"  {finding}" for finding in report.findings))
     report.raise_if_damaged()
 
 
@@ -106,7 +99,7 @@ def _seals(path: Path) -> dict[int, str]:
 )
 @ledger.command()
 @click.argument("sql")
-@_db
+@db_option
 @click.option("--session", help="Only this session's rows: its number, name or uuid.")
 @click.option(
     "--rows",
@@ -127,8 +120,7 @@ def query(sql: str, db: Path | None, session: str | None, rows: int) -> None:
         session_id = opened.sessions.resolve(session).id if session else None
         result = opened.query(text, session_id=session_id, limits=limits)
     write_json_lines(line.encode() for line in result.lines())
-    for hint in result.hints:
-        tell(hint)
+    tell(*result.hints)
 
 
 @examples(
@@ -137,7 +129,7 @@ def query(sql: str, db: Path | None, session: str | None, rows: int) -> None:
 )
 @ledger.command()
 @click.argument("text")
-@_db
+@db_option
 @click.option("--session", help="Only in this session: its number, name or uuid.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each message.")
 @click.option(
@@ -153,7 +145,7 @@ def search(text: str, db: Path | None, session: str | None, as_json: bool, limit
         session_id = opened.sessions.resolve(session).id if session else None
         for hit in opened.search(text, session_id=session_id, limit=limit):
             if as_json:
-                _json_line(hit)
+                write_json_lines([hit])
             else:
                 say(hit_line(hit))
 
@@ -178,7 +170,7 @@ def _open_to_index(db: Path | None) -> Ledger:
 )
 @ledger.command()
 @click.argument("session")
-@_db
+@db_option
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Into a file."
 )
@@ -220,7 +212,7 @@ def write_session(lines: Iterable[bytes], target: Path) -> int:
 )
 @ledger.command(name="import")
 @click.argument("source", type=click.File("rb"), default="-")
-@_db
+@db_option
 @click.option("--name", default="", help="The name of the new session.")
 def import_(source: Any, db: Path | None, name: str) -> None:
     """Bring an exported session in, as a new one; prints its number."""
@@ -232,7 +224,7 @@ def import_(source: Any, db: Path | None, name: str) -> None:
 @examples("sightline ledger backup copy.db --db work.db")
 @ledger.command()
 @click.argument("target", type=click.Path(path_type=Path))
-@_db
+@db_option
 def backup(target: Path, db: Path | None) -> None:
     """Copy the whole ledger to a new file, while it is in use, and verify the copy."""
     with _open(db) as opened, Progress("copied") as copying, Progress(_OF_COPY) as progress:
@@ -267,7 +259,7 @@ def copy(source: Path, target: Path, attachments: str | None) -> None:
 
 @examples("sightline ledger sessions --db work.db", "sightline ledger sessions --db work.db --json")
 @ledger.group(invoke_without_command=True)
-@_db
+@db_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each session.")
 @click.option(
     "--all", "single", is_flag=True,
@@ -284,10 +276,10 @@ def sessions(context: click.Context, db: Path | None, as_json: bool, single: boo
     if as_json:
         for one in listed:
             cost = {"cost_nanousd": one.cost_nanousd, "unpriced": one.unpriced}
-            _json_line({**msgspec.to_builtins(one.session), "title": one.title, **cost})
+            row = {**msgspec.to_builtins(one.session), "title": one.title, **cost}
+            write_json_lines([row])
     else:
-        for line in overview_table(listed):
-            say(line)
+        say(*overview_table(listed))
 
 
 def overview_table(listed: Sequence[SessionOverview], current: int = 0) -> list[str]:
@@ -376,7 +368,7 @@ def delete(db: Path | None, session: str, yes: bool) -> None:
     "sightline ledger prune --db work.db --max-size 500MB --yes",
 )
 @ledger.command()
-@_db
+@db_option
 @click.option("--older-than", metavar="AGE", help="Sessions not used for so long: 30d, 12h, 8w.")
 @click.option("--max-size", metavar="SIZE", help="The oldest, until the rest takes at most 500MB.")
 @click.option("--yes", is_flag=True, help="Do not ask.")

@@ -55,7 +55,7 @@ COMMANDS: Final = {
     "mcp": ("sightline.cli.mcp:mcp", "Let agents that take MCP servers use your apps."),
     "models": ("sightline.cli.models:models", "List the models that can be asked now."),
     "query": ("sightline.cli.live:query", "Ask an app for its state, once."),
-    "relay": ("sightline.cli.relay:relay", "Serve an app at one more WebSocket port."),
+    "relay": ("sightline.cli.live:relay", "Serve an app at one more WebSocket port."),
     "render": ("sightline.cli.render:render", "Write a prompt as a vendor's request JSON."),
     "slots": ("sightline.cli.slots:slots", "Assemble a prompt from slots within a budget."),
     "strategy": ("sightline.cli.strategy:strategy", "List strategies, or check one on a session."),
@@ -63,7 +63,7 @@ COMMANDS: Final = {
     "tokens": ("sightline.cli.tokens:tokens", "Count the tokens of a text."),
     "tools": ("sightline.cli.tools:tools", "Write what a model can call, from a tree."),
     "tree": ("sightline.cli.tree:tree", "Check, format, project, diff and patch state trees."),
-    "watch": ("sightline.cli.watch:watch", "Show an app's state as it changes."),
+    "watch": ("sightline.cli.live:watch", "Show an app's state as it changes."),
 }
 
 

@@ -12,13 +12,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import click
-import msgspec
 
-from sightline.cli.examples import examples
 from sightline.cli.inspect import LOOPBACK, listen
 from sightline.cli.io import MAX_BYTES, read_bytes
+from sightline.cli.options import examples, loaded_config, needing
 from sightline.cli.out import notice, write_json
-from sightline.errors import MissingExtra, SightlineError
+from sightline.errors import SightlineError
 
 if TYPE_CHECKING:
     from sightline.adapters.mcp.server import AppsServer
@@ -64,20 +63,13 @@ def mcp(
     """
     if context.invoked_subcommand is not None:
         return
-    try:
+    with needing("mcp", "this needs the MCP SDK"):
         from sightline.adapters.mcp.server import AppsServer  # noqa: F401 - whether it is there
-    except ImportError as error:
-        from sightline._distribution import install
-
-        raise MissingExtra(f"this needs the MCP SDK: {install('mcp')}") from error
-    from sightline.config import load
 
     if token is not None and not over_http:
         raise click.UsageError("--token is for --http")
-    loaded = load(None, os.environ, {})
-    for line in loaded.refused:
-        notice(line)
-    asyncio.run(_serve(loaded.settings, mode, port if over_http else None, token, deployed_names))
+    settings = loaded_config().settings
+    asyncio.run(_serve(settings, mode, port if over_http else None, token, deployed_names))
 
 
 @examples(
@@ -123,7 +115,7 @@ async def _hook() -> None:
     text, current = addition(world, shown, now, budget, counter_for(ESTIMATE).count)
     if text and current is not None:
         memory.write(asked_by.session_id, current)
-        write_json(msgspec.json.encode(hook_output(asked_by.hook_event_name, text)))
+        write_json(hook_output(asked_by.hook_event_name, text))
 
 
 @asynccontextmanager

@@ -10,9 +10,9 @@ import click
 import msgspec
 
 from sightline.agent.models.choose import Choice, chosen, profile_of, usable
-from sightline.cli.examples import examples
+from sightline.cli.options import examples, loaded_config
 from sightline.cli.out import notice, say, write_json_lines
-from sightline.config import Settings, load
+from sightline.config import Settings
 from sightline.errors import SightlineError
 
 MARKS: Final = {True: "yes", False: "no"}
@@ -30,14 +30,11 @@ def models(*, file: Path | None, as_json: bool) -> None:
     in the environment and in the keyring, and only said to be there; whether a vendor
     accepts one is not tried.
     """
-    loaded = load(file, os.environ, {})
-    for line in loaded.refused:
-        notice(line)
-    settings = loaded.settings
+    settings = loaded_config(file).settings
     default = _default(settings)
     choices = usable(settings, os.environ)
     if as_json:
-        write_json_lines(msgspec.json.encode(_fields(c, default, settings)) for c in choices)
+        write_json_lines(_fields(choice, default, settings) for choice in choices)
         return
     width = max(len(choice.reference) for choice in choices)
     for choice in choices:

@@ -32,21 +32,24 @@ _RESET: Final = "\x1b[0m"
 _ERASE: Final = "\r\x1b[K"
 
 
-def write_json(data: bytes) -> None:
-    """Write JSON: indented for a person at a terminal, compact for a program."""
+def write_json(value: object) -> None:
+    """Write a value as JSON: indented for a person at a terminal, compact for a program.
+
+    Bytes are JSON already, here and below.
+    """
     if _at_terminal():
         import msgspec  # not before the first prompt of a chat
 
-        data = msgspec.json.format(data, indent=2)
-    write_json_lines([data])
+        value = msgspec.json.format(_json(value), indent=2)
+    write_json_lines([value])
 
 
-def write_json_lines(values: Iterable[bytes]) -> None:
-    """Write JSON values, each with a line break after it."""
+def write_json_lines(values: Iterable[object]) -> None:
+    """Write values as JSON, each with a line break after it."""
     from sightline.slop.protocol.jsontext import escape_controls
 
     for value in values:
-        text = escape_controls(value).decode()
+        text = escape_controls(_json(value)).decode()
         _put_exactly(clean_json(text) if _at_terminal() else text)
 
 
@@ -79,19 +82,21 @@ def write_screen(lines: Iterable[tuple[bool, str]]) -> None:
     _put_exactly(_CLEAR + "\n".join(shown))
 
 
-def say(text: str) -> None:
+def say(*texts: str) -> None:
     """Write an answer that is for people, wherever stdout leads."""
-    _put(sys.stdout, f"{clean(text)}\n")
+    for text in texts:
+        _put(sys.stdout, f"{clean(text)}\n")
 
 
-def tell(text: str) -> None:
-    """Write a line about the answer to stderr."""
-    _put(sys.stderr, f"{clean_line(text)}\n")
+def tell(*texts: str) -> None:
+    """Write lines about the answer to stderr."""
+    for text in texts:
+        _put(sys.stderr, f"{clean_line(text)}\n")
 
 
-def notice(text: str) -> None:
-    """Write a line to stderr in the program's own name."""
-    tell(f"sightline: {text}")
+def notice(*texts: str) -> None:
+    """Write lines to stderr in the program's own name."""
+    tell(*(f"sightline: {text}" for text in texts))
 
 
 def confirm(question: str) -> bool:
@@ -196,6 +201,12 @@ def into_file() -> bool:
         return stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
     except OSError:  # no descriptor: a test's stream
         return False
+
+
+def _json(value: object) -> bytes:
+    import msgspec
+
+    return value if isinstance(value, bytes) else msgspec.json.encode(value)
 
 
 def _at_terminal() -> bool:

@@ -8,8 +8,8 @@ from typing import Any, Final, get_args
 import click
 import msgspec
 
-from sightline.cli.examples import examples
 from sightline.cli.io import max_bytes_option, naming, read_as
+from sightline.cli.options import examples
 from sightline.cli.out import write_json
 from sightline.cli.reading import read_json
 from sightline.context.dialects import Options, Request, encode, profile_for
@@ -119,12 +119,11 @@ def render(
             input_price=prices.input,
             read_price=prices.cache_read,
         )
-        answer = {**msgspec.to_builtins(found), "expected": found.expected}
-        write_json(msgspec.json.encode(answer))
+        write_json({**msgspec.to_builtins(found), "expected": found.expected})
     elif form == "body":
         write_json(request.data)
     else:
-        write_json(msgspec.json.encode(_full(request)))
+        write_json(_full(request))
 
 
 def _full(request: Request) -> dict[str, Any]:

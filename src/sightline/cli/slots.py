@@ -7,8 +7,8 @@ from typing import Any, Final
 import click
 import msgspec
 
-from sightline.cli.examples import examples
 from sightline.cli.io import max_bytes_option, read_as, source_argument
+from sightline.cli.options import examples
 from sightline.cli.out import write_json, write_text
 from sightline.cli.reading import message_to_json, read_json
 from sightline.context.messages.given import input_given
@@ -49,7 +49,7 @@ def slots(source: str, form: str, max_bytes: int) -> None:
         "messages": [message_to_json(message) for message in prompt.messages],
         "receipt": msgspec.Raw(prompt.receipt.encode()),
     }
-    write_json(msgspec.json.encode(answer))
+    write_json(answer)
 
 
 def read_slots(request: object) -> Slots:

@@ -7,12 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-import msgspec
 
 from sightline.agent.plugins.choose import available, load_strategy
 from sightline.agent.plugins.run import StrategyRunner
-from sightline.cli.examples import examples
 from sightline.cli.io import max_bytes_option, read_as
+from sightline.cli.options import examples
 from sightline.cli.out import say, write_json_lines
 from sightline.cli.reading import read_json, read_session
 from sightline.context.messages.parts import File, Input, Message
@@ -35,7 +34,7 @@ def list_(as_json: bool) -> None:
     for name, origin, problem in available():
         if as_json:
             row = {"name": name, "origin": origin, "usable": not problem, "problem": problem}
-            write_json_lines([msgspec.json.encode(row)])
+            write_json_lines([row])
         else:
             say(f"{name:<16} {origin}" + (f"  unusable: {problem}" if problem else ""))
 

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import click
 
-from sightline.cli.examples import examples
 from sightline.cli.io import STDIN, max_bytes_option, read_as
+from sightline.cli.options import examples
 from sightline.cli.out import tell, write_text
 from sightline.context.projection.moment import parse_moment
-from sightline.context.projection.select import Selection, select
-from sightline.context.projection.tail import FORMATS, check_format, render_tail
+from sightline.context.projection.select import select
+from sightline.context.projection.tail import render_tail
 from sightline.context.projection.world_json import read_world
 from sightline.errors import DoesNotFit
 
@@ -55,11 +55,7 @@ def tail(source: str, at: str | None, form: str, budget: int | None, max_bytes: 
         if selection.over_budget:
             least = f"what must be shown takes {selection.tokens} tokens"
             raise DoesNotFit(f"{least}, more than {budget}")
-        _report(selection)
+        for cut in selection.cuts:
+            tell(f"{cut.app_id} {cut.path}: {cut.nodes} nodes cut ({cut.reason})")
         world, described = selection.world, selection.described
     write_text([render_tail(world, moment, body, described=described).text])
-
-
-def _report(selection: Selection) -> None:
-    for cut in selection.cuts:
-        tell(f"{cut.app_id} {cut.path}: {cut.nodes} nodes cut ({cut.reason})")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
-from sightline.cli.examples import examples
 from sightline.cli.io import max_bytes_option, read_as, source_argument
+from sightline.cli.options import examples
 from sightline.cli.out import say, tell, write_json_lines
 from sightline.context.tokens.tokens import counter_for, default_counter
 from sightline.slop.protocol.jsontext import text_from_bytes
@@ -30,7 +29,7 @@ def tokens(source: str, model: str | None, as_json: bool, max_bytes: int) -> Non
     count = counter.count(read_as(text_from_bytes, source, max_bytes))
     if as_json:
         answer = {"tokens": count, "counter": counter.name, "provenance": counter.provenance}
-        write_json_lines([msgspec.json.encode(answer)])
+        write_json_lines([answer])
         return
     say(str(count))
     if counter.provenance != "counted":

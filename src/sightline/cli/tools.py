@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 import msgspec
 
-from sightline.cli.examples import examples
 from sightline.cli.io import STDIN, max_bytes_option, read_as
+from sightline.cli.options import examples
 from sightline.cli.out import write_json
 from sightline.context.projection.tools import GROUP_FROM, NAME_LIMIT, dynamic_tools, fixed_tools
 from sightline.slop.protocol.codec import decode
@@ -51,4 +51,4 @@ def tools(
         "tools": msgspec.Raw(tool_set.tools_json()),
         "resolve": msgspec.Raw(tool_set.resolve_json()),
     }
-    write_json(msgspec.json.encode(answer))
+    write_json(answer)

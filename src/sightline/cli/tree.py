@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
-from sightline.cli.examples import examples
 from sightline.cli.io import (
     STDIN,
     max_bytes_option,
@@ -15,6 +13,7 @@ from sightline.cli.io import (
     read_window,
     source_argument,
 )
+from sightline.cli.options import examples
 from sightline.cli.out import write_json, write_text
 from sightline.errors import InvalidInput, InvalidTree
 from sightline.slop.protocol.codec import decode, encode
@@ -66,9 +65,9 @@ def check(ctx: click.Context, source: str, max_levels: int, max_nodes: int, max_
             root = decode(data, Limits(levels=max_levels, nodes=max_nodes))
         except InvalidTree as error:
             found = [{"path": item.path, "rule": item.rule} for item in error.violations]
-            write_json(msgspec.json.encode({"valid": False, "violations": found}))
+            write_json({"valid": False, "violations": found})
             ctx.exit(error.exit_code)
-    write_json(msgspec.json.encode({"valid": True, "nodes": sum(1 for _ in root.walk())}))
+    write_json({"valid": True, "nodes": sum(1 for _ in root.walk())})
 
 
 @examples(

@@ -8,10 +8,9 @@ import pytest
 
 from agent.host.helpers import hosted, of_kind, turn
 from sightline.agent.host import Host
-from sightline.cli.approval import LineAsker
+from sightline.cli.approval import LineAsker, ask_to_follow, unasked
 from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.registry import run
-from sightline.cli.guidance import ask_to_follow, unasked
 from sightline.cli.out import Outlet
 from sightline.config import AppSettings
 from sightline.config.settings import WorkspaceSettings

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sightline.cli.chat.cards import call_card, card, result_card, user_card
-from sightline.cli.commands.lines import Line, text_of, width_of
+from sightline.cli.commands.console import Line, text_of, width_of
 from sightline.events import (
     AppChanged,
     ApprovalAnswered,

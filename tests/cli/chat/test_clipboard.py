@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from context.messages.test_attach import PNG
-from sightline.cli.chat.clipboard import clipboard_image, pasted_image
+from sightline.cli.chat.outside import clipboard_image, pasted_image
 from sightline.errors import InvalidInput
 
 

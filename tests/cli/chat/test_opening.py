@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sightline.cli.chat.main import ChatOptions
-from sightline.cli.chat.opening import opened
+from sightline.cli.chat.pipe import opened
 from sightline.slop.discovery.descriptor import Descriptor, Unix
 from sightline.slop.discovery.directory import announced
 from support.live import LiveApp, announced_app

@@ -14,11 +14,10 @@ from agent.host.helpers import hosted, turn
 from sightline.agent.host import Host
 from sightline.agent.models.scripted import ScriptedModel
 from sightline.agent.policy import Facts, rules_for
-from sightline.cli.commands.complete import complete
 from sightline.cli.commands.console import PlainConsole
 from sightline.cli.commands.groups import _window_of
 from sightline.cli.commands.offers import Sources
-from sightline.cli.commands.registry import run
+from sightline.cli.commands.registry import complete, run
 from sightline.config import PolicyRule, TailSettings, WindowSettings
 from sightline.context.ledger import StoredUsage
 from sightline.context.messages.window import Window

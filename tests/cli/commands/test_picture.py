@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cli.commands.lines import Line, text_of, width_of
+from sightline.cli.commands.console import Line, text_of, width_of
 from sightline.cli.commands.picture import BOUNDARY, cells_of, draw, picture_of
 from sightline.context.slots.budget import Budget
 from sightline.context.slots.prompt import Receipt

@@ -10,23 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
+import sightline.events as events
 from sightline.cli.approval import approval_card
 from sightline.cli.clean import clean, clean_line
-from sightline.cli.commands.lines import Line, cut, line_of, width_of
+from sightline.cli.commands.console import Line, cut, line_of, width_of
 from sightline.cli.diff import diff_lines
-from sightline.events import (
-    AppChanged,
-    ApprovalAnswered,
-    ApprovalAsked,
-    CallFinished,
-    CallStarted,
-    HostEvent,
-    Noticed,
-    ReplyEnded,
-    Retrying,
-    SpendingAsked,
-    TurnEnded,
-)
 
 _FIRST_LINES: Final = 3
 _LAST_LINES: Final = 3
@@ -39,33 +27,33 @@ _ENDINGS: Final = {
 }
 
 
-def card(event: HostEvent, width: int) -> list[Line]:
+def card(event: events.HostEvent, width: int) -> list[Line]:
     """Write what a person is told of an event; nothing for those that are shown otherwise."""
     match event:
-        case CallStarted():
+        case events.CallStarted():
             return call_card(event, width)
-        case CallFinished():
+        case events.CallFinished():
             return result_card(event, width)
-        case ApprovalAsked():
+        case events.ApprovalAsked():
             return approval_card(event, width)
-        case ApprovalAnswered(by="cancel", reason=reason):
+        case events.ApprovalAnswered(by="cancel", reason=reason):
             return [line_of(f"  not run: {reason}", "dim")]
-        case ApprovalAnswered(approved=approved, by=by) if by != "user":
+        case events.ApprovalAnswered(approved=approved, by=by) if by != "user":
             return [line_of(f"  {'approved' if approved else 'refused'} by {by}", "dim")]
-        case Retrying():
+        case events.Retrying():
             when = f"in {event.after_s:.0f} s (attempt {event.attempt})"
             return [line_of(f"~ trying again {when}: {event.reason}", "warn")]
-        case SpendingAsked():
+        case events.SpendingAsked():
             return [line_of(f"? {event}", "ask")]
-        case Noticed():
+        case events.Noticed():
             return [line_of(f"! {event.message}", "warn")]
-        case AppChanged():
+        case events.AppChanged():
             why = f" ({event.reason})" if event.reason else ""
             return [line_of(f"◦ {event.app}: {event.status}{why}", "dim")]
-        case ReplyEnded() if event.reason in _ENDINGS:
+        case events.ReplyEnded() if event.reason in _ENDINGS:
             detail = f": {event.detail}" if event.detail else ""
             return [line_of(f"! {_ENDINGS[event.reason]}{detail}", "warn")]
-        case TurnEnded():
+        case events.TurnEnded():
             return _ending(event)
         case _:
             return []
@@ -82,7 +70,7 @@ def user_card(text: str) -> list[Line]:
     return [(("user", f"> {first}"),), *((("user", f"  {line}"),) for line in more)]
 
 
-def call_card(event: CallStarted, width: int) -> list[Line]:
+def call_card(event: events.CallStarted, width: int) -> list[Line]:
     """Write a call: where and what for an app's action, else the host's own tool."""
     if event.app:
         where = clean_line(f"{event.app}{'' if event.path == '/' else event.path}")
@@ -95,7 +83,7 @@ def call_card(event: CallStarted, width: int) -> list[Line]:
     return [(("tool", cut(head, width)), ("dim", f" {cut(arguments, room)}" if arguments else ""))]
 
 
-def result_card(event: CallFinished, width: int) -> list[Line]:
+def result_card(event: events.CallFinished, width: int) -> list[Line]:
     """Write the beginning and the end of what a tool answered, and how much is between them.
 
     The end, because a test run or a build says there what became of it.
@@ -116,12 +104,12 @@ def result_card(event: CallFinished, width: int) -> list[Line]:
     ]
 
 
-def _changed(event: CallFinished, width: int) -> list[Line]:
+def _changed(event: events.CallFinished, width: int) -> list[Line]:
     """Write what a call changed in files."""
     return [(("dim", "  └ changed:"),), *diff_lines(event.diff, width, _DIFF_LINES)]
 
 
-def _ending(event: TurnEnded) -> list[Line]:
+def _ending(event: events.TurnEnded) -> list[Line]:
     match event.outcome:
         case "cancelled":
             return [line_of("■ stopped", "warn")]

@@ -19,46 +19,38 @@ from typing import Any, Final, TypeVar
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
+import sightline.events as events
 from sightline.agent.host import Host
-from sightline.cli.approval import consent_to
+from sightline.cli.approval import answer_plan, ask_to_follow, consent_to
 from sightline.cli.attach import attach
 from sightline.cli.chat.blocks import Blocks
 from sightline.cli.chat.cards import card, error_line, user_card
-from sightline.cli.chat.clipboard import clipboard_image, pasted_image
 from sightline.cli.chat.main import ChatOptions
-from sightline.cli.chat.opening import opened
-from sightline.cli.chat.outside import edit_text, page_text, pager_command
+from sightline.cli.chat.outside import (
+    UserShell,
+    clipboard_image,
+    edit_text,
+    is_shell_line,
+    page_text,
+    pager_command,
+    pasted_image,
+)
 from sightline.cli.chat.paint import Colors, paint_lines, paint_markdown
-from sightline.cli.chat.shell import UserShell, is_shell_line
+from sightline.cli.chat.pipe import opened
 from sightline.cli.chat.status import Status, after, status_line
 from sightline.cli.chat.terminal import CALLS, Terminal
 from sightline.cli.chat.theme import ground_of
 from sightline.cli.clean import clean
 from sightline.cli.commands import registry
 from sightline.cli.commands.command import Leave
-from sightline.cli.commands.complete import Completion, complete
+from sightline.cli.commands.console import Line, cut, line_of, text_of
 from sightline.cli.commands.insight import spent_in
-from sightline.cli.commands.lines import Line, cut, line_of, text_of
 from sightline.cli.commands.offers import Sources
+from sightline.cli.commands.registry import Completion, complete
 from sightline.cli.commands.runs import ListedRun, ended_unseen, listed_runs, run_lines
-from sightline.cli.guidance import ask_to_follow
-from sightline.cli.planning import answer_plan
 from sightline.context.messages.state import strip_states
 from sightline.context.messages.window import Window
 from sightline.errors import InvalidInput, NotFound, SightlineError
-from sightline.events import (
-    AppChanged,
-    ApprovalAnswered,
-    ApprovalAsked,
-    HostEvent,
-    Noticed,
-    ReasoningDelta,
-    ReplyEnded,
-    RequestBuilt,
-    SpendingAsked,
-    TextDelta,
-    TurnEnded,
-)
 
 _T = TypeVar("_T")
 _YES_NO: Final = {"y": "yes", "yes": "yes", "n": "", "no": ""}
@@ -105,16 +97,16 @@ class ChatDriver:
     def busy(self) -> bool:
         return self._turning or self._commanding is not None
 
-    def is_aside(self, event: HostEvent) -> bool:
+    def is_aside(self, event: events.HostEvent) -> bool:
         """Tell whether something that happened is to be shown though no turn tells of it."""
-        if isinstance(event, Noticed):
+        if isinstance(event, events.Noticed):
             return not self.busy
-        if isinstance(event, ApprovalAnswered):
+        if isinstance(event, events.ApprovalAnswered):
             return not self._turning and event.call_id in self._open
-        if isinstance(event, ApprovalAsked):
+        if isinstance(event, events.ApprovalAsked):
             asked_before = self._turning or event.call_id in self._open
             return not asked_before and event in self._host.questions.open
-        return isinstance(event, AppChanged)
+        return isinstance(event, events.AppChanged)
 
     def submit(self, text: str) -> None:
         """Take a line: at once if it only looks, else when it is its turn."""
@@ -206,18 +198,18 @@ class ChatDriver:
             elif entry.role == "assistant":
                 self._put_block(_ended(text, _RECAP_LINES))
 
-    def note(self, event: HostEvent) -> None:
+    def note(self, event: events.HostEvent) -> None:
         """Take in something that happened outside a turn."""
         self._status = after(self._status, event)
-        draw = self._draw if isinstance(event, ApprovalAsked) else self._draw_or_hold
+        draw = self._draw if isinstance(event, events.ApprovalAsked) else self._draw_or_hold
         draw(card(event, self._terminal.width))
         self._follow_approval(event)
 
-    def _follow_approval(self, event: HostEvent) -> None:
+    def _follow_approval(self, event: events.HostEvent) -> None:
         """Ask what is to be asked, and ask it no more once it is answered."""
-        if isinstance(event, ApprovalAsked):
+        if isinstance(event, events.ApprovalAsked):
             self._open[event.call_id] = asyncio.create_task(self._approve(event))
-        elif isinstance(event, ApprovalAnswered) and event.call_id in self._open:
+        elif isinstance(event, events.ApprovalAnswered) and event.call_id in self._open:
             self._open.pop(event.call_id).cancel()
 
     def live(self, width: int, height: int) -> StyleAndTextTuples:
@@ -356,7 +348,7 @@ class ChatDriver:
             words = "\n\n".join((attached.behind(text), *self._shell.take()))
             async for event in self._host.ask(words, attached.files):
                 self._show(event)
-                handed_on |= isinstance(event, Noticed) and event.code == "delegate"
+                handed_on |= isinstance(event, events.Noticed) and event.code == "delegate"
             if handed_on:
                 self._status = replace(self._status, **await _spent(self._host))
         except SightlineError as error:
@@ -378,32 +370,32 @@ class ChatDriver:
         if 0 < chat.notify_after_s <= seconds:
             self._terminal.call(CALLS[chat.notify])
 
-    def _show(self, event: HostEvent) -> None:
+    def _show(self, event: events.HostEvent) -> None:
         self._status = after(self._status, event)
         match event:
-            case TextDelta(text=text):
+            case events.TextDelta(text=text):
                 self._reasoning = ""
                 self._answering = True
                 for block in self._blocks.feed(text):
                     self._put_block(block)
-            case ReasoningDelta(text=text):
+            case events.ReasoningDelta(text=text):
                 self._reasoning = (self._reasoning + text)[-2000:]
-            case RequestBuilt(warnings=warnings):
+            case events.RequestBuilt(warnings=warnings):
                 self._warn(warnings)
-            case ReplyEnded() | TurnEnded():
+            case events.ReplyEnded() | events.TurnEnded():
                 self._finish_reply()
             case _:
                 pass
-        if isinstance(event, Noticed):
+        if isinstance(event, events.Noticed):
             self._draw_or_hold(card(event, self._terminal.width))
-        elif not isinstance(event, AppChanged):  # told by whoever watches, between turns too
+        elif not isinstance(event, events.AppChanged):  # told by whoever watches, between turns too
             self._draw(card(event, self._terminal.width))
-        if isinstance(event, TurnEnded) and event.outcome == "cancelled":
+        if isinstance(event, events.TurnEnded) and event.outcome == "cancelled":
             for run in self._running:
                 if not run.is_awaited:
                     self._draw([line_of(f"◦ {run.id} goes on: /runs stop {run.id} ends it", "dim")])
         self._follow_approval(event)
-        if isinstance(event, SpendingAsked):
+        if isinstance(event, events.SpendingAsked):
             self._open[event.question] = asyncio.create_task(self._spend_more(event))
         self._terminal.redraw()
 
@@ -435,7 +427,7 @@ class ChatDriver:
             painted = paint_markdown(block, self._terminal.width, self._colors)
             self._terminal.put(painted.strip("\n") + "\n\n")
 
-    async def _approve(self, event: ApprovalAsked) -> None:
+    async def _approve(self, event: events.ApprovalAsked) -> None:
         while True:
             given = await consent_to(event, self.console, self._host.hub, writes=True)
             try:
@@ -447,7 +439,7 @@ class ChatDriver:
             self._open.pop(event.call_id, None)
             return
 
-    async def _spend_more(self, event: SpendingAsked) -> None:
+    async def _spend_more(self, event: events.SpendingAsked) -> None:
         agreed = await self.console.ask(event.question)
         with suppress(NotFound):  # the turn may have ended meanwhile
             self._host.spend_more(agreed)
@@ -532,7 +524,7 @@ async def on_screen(terminal: Terminal, options: ChatOptions) -> None:
             driver.greet()
             await driver.recap()
             for line in refused:
-                driver.note(Noticed(code="config", message=line))
+                driver.note(events.Noticed(code="config", message=line))
             terminal.start(driver)
             await ask_to_follow(host, driver.console)
             await driver.run()

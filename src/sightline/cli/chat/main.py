@@ -11,12 +11,11 @@ import os
 import sys
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from sightline.cli.examples import examples
-from sightline.cli.ledger_path import DB_HELP
+from sightline.cli.options import DB_HELP, examples
 from sightline.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from sightline.cli.chat.terminal import Terminal
 
 
-_WITHOUT_SCREEN: Final = "sightline.cli.chat.opening"
+_WITHOUT_SCREEN: Final = "sightline.cli.chat.pipe"
 _ON_SCREEN: Final = "sightline.cli.chat.driver"
 _PICKER: Final = "sightline.cli.chat.picker"
 _PICK: Final = "?"
@@ -65,24 +64,13 @@ class ChatOptions(NamedTuple):
 )
 @click.option("--yes", is_flag=True, help="Without a terminal: approve what needs approval.")
 @click.option("--db", "ledger", type=click.Path(dir_okay=False), help=DB_HELP)
-def chat(
-    *,
-    model: str | None,
-    key_file: str | None,
-    mode: str | None,
-    latest: bool,
-    resume: str,
-    connect: tuple[str, ...],
-    demo: bool,
-    yes: bool,
-    ledger: str | None,
-) -> int:
+def chat(*, key_file: str | None, resume: str, ledger: str | None, **given: Any) -> int:
     """Talk to a model that sees your apps as they are now, and acts on them with your consent.
 
     /help lists the commands. With a pipe on stdin each line is answered, and then it
     exits. Without --model the first usable one is taken: `sightline models` tells which.
     """
-    if latest and resume:
+    if given["latest"] and resume:
         raise click.UsageError("-c and -r are two ways to choose a session: take one")
     key = _key(key_file) if key_file else None
     if resume == _PICK:
@@ -90,7 +78,7 @@ def chat(
             raise click.UsageError("-r without a session needs a terminal to choose one")
         if not (resume := import_module(_PICKER).pick_session(ledger)):
             return 0
-    options = ChatOptions(model, mode, resume, latest, ledger, connect, demo, yes, key)
+    options = ChatOptions(resume=resume, ledger=ledger, key=key, **given)
     if _has_screen():
         return asyncio.run(_on_screen(options))
     code: int = asyncio.run(import_module(_WITHOUT_SCREEN).without_screen(options))
@@ -98,7 +86,7 @@ def chat(
 
 
 def _key(source: str) -> Key:
-    from sightline.cli.keyfile import read_key
+    from sightline.cli.opening import read_key
 
     if source == "-":
         raise click.UsageError("--key-file - would take the lines of the chat: give a file")

@@ -20,7 +20,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from sightline.cli.clean import clean
-from sightline.cli.commands.lines import Line
+from sightline.cli.commands.console import Line
 
 # Of `full` and `light` the ground is dark and light; `none` has styles without colours.
 Colors: TypeAlias = Literal["full", "light", "none", "plain"]

@@ -18,9 +18,9 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.styles import Style
 
 from sightline.cli.chat.theme import SCREEN_STYLES, ground_of
-from sightline.cli.commands.lines import cut
+from sightline.cli.commands.console import cut
 from sightline.cli.ledger import overview_table
-from sightline.cli.ledger_path import ledger_path
+from sightline.cli.options import ledger_path
 from sightline.context.ledger import Ledger
 from sightline.errors import NotFound
 

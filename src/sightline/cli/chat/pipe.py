@@ -1,4 +1,4 @@
-"""A chat without a screen: each line is answered, then the next.
+"""A chat without a screen: the host is opened, each line is answered, then the next.
 
 For a pipe, and for terminals that can do nothing but print. Answers go to stdout and
 everything else to stderr. Where nobody can be asked, an action that needs a yes is refused,
@@ -9,25 +9,128 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import sys
 from collections.abc import AsyncIterator, Coroutine, Iterable
-from contextlib import suppress
-from typing import Any, Final
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any, Final
 
 from sightline.agent.host import Host
-from sightline.cli.approval import Ask, Consent, LineAsker, approval_card, consent_to
+from sightline.cli.approval import (
+    Ask,
+    Consent,
+    LineAsker,
+    answer_plan,
+    approval_card,
+    ask_to_follow,
+    consent_to,
+    unasked,
+)
 from sightline.cli.ask import exit_code_of
 from sightline.cli.attach import Attached, attach
 from sightline.cli.chat.cards import card, error_line
+from sightline.cli.chat.main import ChatOptions
 from sightline.cli.clean import clean
 from sightline.cli.commands import registry
 from sightline.cli.commands.command import Leave
-from sightline.cli.commands.console import PlainConsole
-from sightline.cli.commands.lines import Line, line_of, text_of
-from sightline.cli.out import Writable
-from sightline.cli.planning import answer_plan
+from sightline.cli.commands.console import Line, PlainConsole, line_of, text_of
+from sightline.cli.opening import opened_host
+from sightline.cli.out import Outlet, Writable, forget_typed, notice
+from sightline.config import load
 from sightline.context.messages.state import strip_state
-from sightline.errors import ApprovalNeeded, NotFound, SightlineError, TooLarge
+from sightline.errors import ApprovalNeeded, NotFound, SightlineError, TimedOut, TooLarge
 from sightline.events import AppChanged, ApprovalAsked, RequestBuilt, SpendingAsked, TurnEnded
+from sightline.slop.hub.hub import Hub
+
+if TYPE_CHECKING:
+    from sightline.slop.app.app import App
+
+
+DEMO_S: Final = 10.0
+
+
+async def without_screen(options: ChatOptions) -> int:
+    """Answer the lines of stdin; return the exit code."""
+    descriptor = sys.stdin.fileno()
+    lines = lines_of(descriptor)
+    prompt = "> " if os.isatty(descriptor) else ""
+
+    async def ask(question: str) -> str:
+        forget_typed()
+        return await _next(lines, question) or ""
+
+    async with opened(options) as (host, refused):
+        for ignored in refused:
+            notice(ignored)
+        asker = ask if prompt else None
+        if asker is not None:
+            console = LineAsker(Outlet(), asker, width=get_terminal_size().columns)
+            await ask_to_follow(host, console)
+        elif missing := unasked(host):
+            notice(missing)
+        chat = PipeChat(host, Outlet(), Outlet(err=True), ask=asker, yes=options.yes)
+        if prompt:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, chat.interrupt)
+        while (line := await _next(lines, prompt)) is not None and await chat.take(line):
+            pass
+    return chat.exit_code
+
+
+async def _next(lines: AsyncIterator[str], prompt: str) -> str | None:
+    Outlet().write(prompt)
+    return await anext(lines, None)
+
+
+@asynccontextmanager
+async def opened(options: ChatOptions) -> AsyncIterator[tuple[Host, tuple[str, ...]]]:
+    """Open the host that the options ask for, with the demo app beside it if they do.
+
+    Yields it with what of the directory's own settings was not listened to.
+    """
+    loaded = await asyncio.to_thread(load, None, os.environ, _flags(options))
+    async with AsyncExitStack() as stack:
+        # Imported when it is wanted: to serve an app takes more than to see one.
+        at = ""
+        app: App | None = import_module("sightline.demo.app").demo_app() if options.demo else None
+        if app is not None:
+            (at,) = await stack.enter_async_context(app.serving())
+        opening = opened_host(
+            loaded.settings, options.key, resume=options.resume, latest=options.latest,
+            connect=options.connect,
+        )  # fmt: skip
+        host = await stack.enter_async_context(opening)
+        if app is not None:
+            await _until_seen(host.hub, await host.connect(at))
+        yield host, loaded.refused
+
+
+def _flags(options: ChatOptions) -> dict[str, object]:
+    path = None if options.ledger is None else str(Path(options.ledger))
+    return {
+        "model": options.model,
+        "mode": options.mode,
+        "ledger.path": path,
+        # The demo is for a first look, perhaps by a tiny model: one app is enough to look at.
+        "apps.workspace": False if options.demo else None,
+        "apps.discover": False if options.demo else None,
+        "apps.connect": () if options.demo else None,
+    }
+
+
+async def _until_seen(hub: Hub, app_id: str) -> None:
+    """Wait until an app has shown its state, so that the first question is not too early."""
+    try:
+        async with asyncio.timeout(DEMO_S):
+            async for world in hub.changes():
+                app = world.app(app_id)
+                if app is not None and app.status == "connected" and app.tree is not None:
+                    return
+    except TimeoutError:
+        raise TimedOut(f"{app_id} has shown nothing for {DEMO_S:.0f} s") from None
+
 
 MAX_LINE: Final = 1024 * 1024
 _WIDTH: Final = 100
@@ -38,20 +141,18 @@ class PipeChat:
     """A chat that answers line by line. `exit_code` is that of the first line that failed, or 0."""
 
     def __init__(
-        self,
-        host: Host,
-        out: Writable,
-        err: Writable,
-        *,
-        ask: Ask | None = None,
-        yes: bool = False,
+        self, host: Host, out: Writable, err: Writable, *, ask: Ask | None = None, yes: bool = False
     ) -> None:
         self._host = host
         self._out = out
         self._err = err
-        self._ask = ask
+        self._asker = None if ask is None else LineAsker(err, ask, width=_WIDTH)
         self._yes = yes
-        self._console = _AskingConsole(out, ask, yes=yes)
+        self._console = (
+            PlainConsole(out, width=_WIDTH, yes=yes)
+            if ask is None
+            else LineAsker(out, ask, width=_WIDTH)
+        )
         self._answers: set[asyncio.Task[None]] = set()
         self._turning = False
         self._warned: set[str] = set()
@@ -67,7 +168,9 @@ class PipeChat:
                 message = await registry.run(line, self._host, self._console)
             while message:
                 await self._turn(message)
-                message = None if self._ask is None else await self._answer_plan(self._ask)
+                message = (
+                    None if self._asker is None else await answer_plan(self._host, self._asker)
+                )
         except Leave:
             return False
         except SightlineError as error:
@@ -95,9 +198,9 @@ class PipeChat:
         async for event in self._host.ask(attached.behind(text), attached.files):
             if isinstance(event, ApprovalAsked):
                 agreed = self._yes and not event.is_question
-                needed = needed or (self._ask is None and not agreed)
+                needed = needed or (self._asker is None and not agreed)
                 # Where nobody can ask to see more, all of it is shown.
-                self._tell(approval_card(event, _WIDTH, whole=self._ask is None or self._yes))
+                self._tell(approval_card(event, _WIDTH, whole=self._asker is None or self._yes))
                 self._begin(self._approve(event))
             elif not isinstance(event, AppChanged):
                 self._tell(card(event, _WIDTH))
@@ -122,21 +225,16 @@ class PipeChat:
 
     async def _spend_more(self, event: SpendingAsked) -> None:
         # A limit that `--yes` lifts would be none.
-        agreed = self._ask is not None and await self._console.ask(event.question)
+        agreed = self._asker is not None and await self._console.ask(event.question)
         with suppress(NotFound):  # the turn may have ended meanwhile
             self._host.spend_more(agreed)
 
     async def _approve(self, event: ApprovalAsked) -> None:
         given = Consent(self._yes and not event.is_question)
-        if self._ask is not None and not given.approved:
-            given = await consent_to(
-                event, LineAsker(self._err, self._ask, width=_WIDTH), self._host.hub
-            )
+        if self._asker is not None and not given.approved:
+            given = await consent_to(event, self._asker, self._host.hub)
         with suppress(NotFound):  # the turn may have ended meanwhile
             self._host.answer(event.call_id, *given)
-
-    async def _answer_plan(self, ask: Ask) -> str | None:
-        return await answer_plan(self._host, LineAsker(self._err, ask, width=_WIDTH))
 
     def _warn(self, warnings: Iterable[str]) -> None:
         """Tell what is peculiar about a request once; it will be so in the next one, too."""
@@ -151,19 +249,6 @@ class PipeChat:
 
     def _failed(self, code: int) -> None:
         self.exit_code = self.exit_code or code
-
-
-class _AskingConsole(PlainConsole):
-    """A plain console that can ask, where there is somebody."""
-
-    def __init__(self, out: Writable, ask: Ask | None, *, yes: bool) -> None:
-        super().__init__(out, width=_WIDTH, yes=yes)
-        self._question = ask
-
-    async def ask(self, question: str) -> bool:
-        if self._question is None:
-            return await super().ask(question)
-        return (await self._question(f"{clean(question)} [y/n] ")).strip().lower() in ("y", "yes")
 
 
 async def lines_of(descriptor: int) -> AsyncIterator[str]:

@@ -9,16 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+import sightline.events as events
 from sightline.cli.clean import clean_line
-from sightline.cli.commands.lines import Line, Piece, cut, width_of
-from sightline.events import (
-    AppChanged,
-    HostEvent,
-    RequestBuilt,
-    TurnEnded,
-    TurnStarted,
-    UsageReported,
-)
+from sightline.cli.commands.console import Line, Piece, cut, width_of
 
 _BAR: Final = 8
 _GAP: Final = " · "
@@ -46,12 +39,12 @@ class Status:
     runs: int = 0
 
 
-def after(status: Status, event: HostEvent) -> Status:
+def after(status: Status, event: events.HostEvent) -> Status:
     """Return the status after an event."""
     match event:
-        case TurnStarted():
+        case events.TurnStarted():
             return replace(status, busy="thinking")
-        case RequestBuilt():
+        case events.RequestBuilt():
             share = event.reused_tokens / event.prompt_tokens if event.prompt_tokens else 0.0
             return replace(
                 status,
@@ -63,21 +56,21 @@ def after(status: Status, event: HostEvent) -> Status:
                 reported=None,
                 cause=event.cause if event.regression else "",
             )
-        case UsageReported():
+        case events.UsageReported():
             return _used(status, event)
-        case AppChanged():
+        case events.AppChanged():
             others = tuple(app for app in status.apps if app != event.app)
             here = event.status == "connected"
             if here and event.app in status.apps:
                 return status
             return replace(status, apps=(*others, event.app) if here else others)
-        case TurnEnded():
+        case events.TurnEnded():
             return replace(status, busy="")
         case _:
             return status
 
 
-def _used(status: Status, event: UsageReported) -> Status:
+def _used(status: Status, event: events.UsageReported) -> Status:
     share = event.cache_read_tokens / event.input_tokens if event.input_tokens else 0.0
     reported = min(1.0, share)
     lost = status.expected is not None and reported < status.expected * _EXPECTED

@@ -11,12 +11,11 @@ import click
 import msgspec
 
 from sightline.agent.host.judge import shown_by
-from sightline.cli.commands.app_path import AppPath, find_app, find_path
+from sightline.cli.clean import visible
 from sightline.cli.commands.command import CommandCall, Section, rest
-from sightline.cli.commands.lines import columns, cut
-from sightline.cli.commands.offers import offering
+from sightline.cli.commands.console import columns, cut
+from sightline.cli.commands.offers import AppPath, find_app, find_path, offering
 from sightline.cli.io import read_object
-from sightline.cli.visible import visible
 from sightline.config.mcp_files import McpEntry, desktop_file, project_file, read_mcp_file
 from sightline.context.projection import tools
 from sightline.context.projection.temporal import changes_between

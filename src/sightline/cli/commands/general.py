@@ -9,10 +9,10 @@ import click
 
 from sightline.agent.models.choose import usable
 from sightline.agent.policy import Mode, in_words
+from sightline.cli.clean import visible
 from sightline.cli.commands.command import NUMBER, CommandCall, Leave, Section, rest
-from sightline.cli.commands.lines import columns
+from sightline.cli.commands.console import columns
 from sightline.cli.commands.offers import offering
-from sightline.cli.visible import visible
 
 COMMANDS: Final = Section("The rest")
 MODES: Final[dict[Mode, str]] = {

@@ -9,23 +9,15 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
+import sightline.context.messages.parts as parts
 from sightline.cli.clean import clean_line
 from sightline.cli.commands.command import NUMBER, CommandCall, Section
-from sightline.cli.commands.lines import columns, cut
+from sightline.cli.commands.console import columns, cut
 from sightline.cli.commands.offers import offering
 from sightline.cli.commands.picture import draw, picture_of
 from sightline.config import Settings, WindowSettings
 from sightline.context.ledger import Group, Ledger
-from sightline.context.messages.parts import (
-    Entry,
-    File,
-    Message,
-    Part,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolResult,
-)
+from sightline.context.messages.entries import Entry
 from sightline.context.messages.window import Window
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import NotFound
@@ -296,23 +288,23 @@ def _entry_lines(entries: Iterable[Entry]) -> Iterator[str]:
         yield from _message_lines(entry.message)
 
 
-def _message_lines(message: Message) -> Iterator[str]:
+def _message_lines(message: parts.Message) -> Iterator[str]:
     for part in message.parts:
         # Indented, so that no text can pass for a heading of ours.
         for line in _part_text(part).split("\n"):
             yield _INDENT + line
 
 
-def _part_text(part: Part) -> str:
+def _part_text(part: parts.Part) -> str:
     match part:
-        case Text(text):
+        case parts.Text(text):
             return text
-        case Reasoning(text):
+        case parts.Reasoning(text):
             return f"[reasoning] {text}"
-        case ToolCall():
+        case parts.ToolCall():
             return f"[calls {part.name} {msgspec.json.encode(part.arguments).decode()}]"
-        case ToolResult():
+        case parts.ToolResult():
             outcome = "error" if part.is_error else "result"
             return f"[{outcome} of {part.name or part.call_id}]\n{part.content}"
-        case File():
+        case parts.File():
             return f"[file {part.name or part.uri}, {part.mime}]"

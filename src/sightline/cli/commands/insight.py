@@ -9,10 +9,10 @@ from typing import Final
 import click
 
 from sightline.agent.host import Composed
-from sightline.cli.commands.app_path import AppPath, find_path
 from sightline.cli.commands.command import CommandCall, Section
-from sightline.cli.commands.lines import columns
-from sightline.cli.commands.offers import offering
+from sightline.cli.commands.console import columns
+from sightline.cli.commands.offers import AppPath, find_path, offering
+from sightline.context.dialects.causes import CAUSES
 from sightline.context.dialects.drift import Drift
 from sightline.context.dialects.missed import CAUSES, cause_of
 from sightline.context.ledger import Ledger, StoredUsage, Totals

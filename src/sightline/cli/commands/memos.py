@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from sightline.cli.commands.command import NUMBER, CommandCall, Section, rest
-from sightline.cli.commands.lines import columns, cut
+from sightline.cli.commands.console import columns, cut
 from sightline.cli.commands.offers import offering
 from sightline.context.ledger import Memos
 from sightline.context.messages.memos import Memo

@@ -1,7 +1,9 @@
-"""What there is to complete an argument with, asked of a host.
+"""What a person types for an argument: nodes of apps are found, and what there is is offered.
 
-It is asked while somebody types: answers come from memory or with one small query, and only
-what the line needs is asked for.
+A node is `desk`, `desk/inbox/msg-104`, or `/inbox`: the app's id comes first and the path follows
+it. With one app there is no doubt which one is meant, and the path alone is enough. Offers are
+asked for while somebody types: answers come from memory or with one small query, and only what
+the line needs is asked for.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import click
 from click.shell_completion import CompletionItem
@@ -18,14 +20,61 @@ from click.shell_completion import CompletionItem
 from sightline.agent.host import Host
 from sightline.agent.models.choose import Choice, usable
 from sightline.cli.clean import clean_line
-from sightline.cli.commands.app_path import AppPath, find_path
 from sightline.cli.commands.command import Completer
 from sightline.context.ledger.paths import expanded
 from sightline.errors import InvalidInput, SightlineError
 from sightline.slop.protocol.path import join
 from sightline.slop.protocol.scope import actions_in_scope
 from sightline.slop.protocol.tree import Node
-from sightline.slop.protocol.world import World
+from sightline.slop.protocol.world import AppState, World
+
+
+class AppPath(NamedTuple):
+    """A node of an app's tree; `tree` is the whole tree, `path` where the node is."""
+
+    app: AppState
+    path: str
+    tree: Node
+
+    @property
+    def node(self) -> Node:
+        return self.tree.at(self.path)
+
+
+def find_app(world: World, app_id: str) -> AppState:
+    """Find a connected app by its id. Raises InvalidInput, naming those that there are."""
+    app = world.app(app_id)
+    if app is None:
+        raise InvalidInput(f"there is no app {app_id[:80]!r}; {_those_of(world)}")
+    return app
+
+
+def find_path(world: World, text: str) -> AppPath:
+    """Find a node. Raises InvalidInput for an unknown app, InvalidPath for an unknown node."""
+    app, path = _split(world, text)
+    if app.tree is None:
+        raise InvalidInput(f"{app.id} has shown no state yet ({app.status})")
+    found = AppPath(app, path, app.tree)
+    _ = found.node
+    return found
+
+
+def _split(world: World, text: str) -> tuple[AppState, str]:
+    matching = [app for app in world.apps if text == app.id or text.startswith(f"{app.id}/")]
+    if matching:
+        app = max(matching, key=lambda app: len(app.id))
+        return app, text[len(app.id) :] or "/"
+    if text.startswith("/") and len(world.apps) == 1:
+        return world.apps[0], text
+    if text.startswith("/"):
+        raise InvalidInput(f"say in which app: APP{text[:80]}; {_those_of(world)}")
+    return find_app(world, text.partition("/")[0]), "/"
+
+
+def _those_of(world: World) -> str:
+    names = ", ".join(app.id for app in world.apps)
+    return f"there are {names}" if names else "no app is connected"
+
 
 MOST: Final = 50
 Offer: TypeAlias = tuple[str, str]  # a word, and what it is

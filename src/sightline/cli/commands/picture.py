@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from sightline.cli.clean import clean_line
-from sightline.cli.commands.lines import Line, Piece, cut, width_of
-from sightline.context.slots.prompt import Receipt
+from sightline.cli.commands.console import Line, Piece, cut, width_of
+from sightline.context.slots.receipt import Receipt
 
 FREE: Final = "free"
 RESERVE: Final = "reserve"

@@ -14,7 +14,7 @@ import click
 
 from sightline.cli.clean import clean
 from sightline.cli.commands.command import CommandCall, Section
-from sightline.cli.commands.lines import Line, cut, line_of
+from sightline.cli.commands.console import Line, cut, line_of
 from sightline.cli.commands.offers import offering
 from sightline.errors import InvalidInput
 from sightline.slop.hub.content import read_text

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from sightline.cli.commands.command import CommandCall, Section, rest
-from sightline.cli.commands.lines import cut
+from sightline.cli.commands.console import cut
 from sightline.cli.commands.offers import offering
 from sightline.cli.ledger import hit_line, overview_table, write_session
 from sightline.context.ledger import Ledger, Session
