@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sightline.cli.reading import message_to_json, read_json, read_session
-from sightline.cli.slots import read_slots
+from sightline.cli.io import read_json
+from sightline.cli.slots import message_to_json, read_slots
+from sightline.cli.strategy import read_session
 from sightline.context.dialects import DIALECTS, STRATEGIES, decode, parse
 from sightline.context.dialects.framing import (
     BrokenStream,

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from itertools import islice
 
 from proof.claim import Claim, Trial
-from sightline.cli.reading import read_json, read_session
+from sightline.cli.io import read_json
 from sightline.cli.slots import read_slots
+from sightline.cli.strategy import read_session
 from sightline.context.projection.world_json import read_world
 from sightline.errors import SightlineError
 from sightline.slop.discovery.descriptor import Descriptor

@@ -18,7 +18,7 @@ import pytest
 
 import sightline
 from sightline.agent.workspace.inside import parts_of
-from sightline.cli.reading import read_json
+from sightline.cli.io import read_json
 from sightline.context.projection.bridge import decode_bridge
 from sightline.context.projection.lookalikes import LATER_LETTERS
 from sightline.context.projection.world_json import read_world

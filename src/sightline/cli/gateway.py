@@ -46,6 +46,8 @@ FROM_TRANSCRIPT: Final = (
     "from a transcript: what requests held, their sizes and times, retries and requests beside "
     "the conversation are unknown"
 )
+VENDOR: Final = "https://api.openai.com/v1"
+SIGNED_IN: Final = "https://chatgpt.com/backend-api/codex"
 
 
 class _WithProgram(click.Group):
@@ -82,16 +84,7 @@ class _WithProgram(click.Group):
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Lines of JSON instead of words.")
 @click.pass_context
-def gateway(
-    context: click.Context,
-    *,
-    db: Path | None,
-    port: int,
-    upstreams: tuple[str, ...],
-    record: str,
-    tail: str,
-    as_json: bool,
-) -> None:
+def gateway(context: click.Context, /, **options: Any) -> None:
     """See what an agent asks its vendor, what of it was cached, and why the rest was not.
 
     Runs PROGRAM with the addresses of its vendors led through here, on this machine only; without
@@ -104,10 +97,7 @@ def gateway(
     sightline gateway --tail session -- claude
     sightline gateway --record off -- codex exec 'what does this do?'
     """
-    context.obj = {
-        "db": db, "port": port, "upstreams": upstreams, "record": record == "on", "tail": tail,
-        "json": as_json,
-    }  # fmt: skip
+    context.obj = options
     if context.invoked_subcommand is None:
         context.exit(_start([], **context.obj))
 
@@ -148,7 +138,7 @@ def report(context: click.Context, session: str | None, html: Path | None) -> No
         sent = [(one.sent_at, each) for one, each in zip(kept, passed, strict=True)]
         save_page(report_page(found.title or found.name, about, sent), html)
         return
-    if context.obj["json"]:
+    if context.obj["as_json"]:
         write_json_lines(_plain(one) for one in passed)
         return
     for number, one in enumerate(passed, 1):
@@ -178,7 +168,7 @@ def import_(context: click.Context, paths: tuple[Path, ...]) -> None:
     with Ledger(ledger_path(context.obj["db"])) as ledger, Progress("files read") as progress:
         done = import_transcripts(ledger, paths, progress)
     skipped = {why: count for why, count in done.skipped.items() if count}
-    if context.obj["json"]:
+    if context.obj["as_json"]:
         counts = {"files": done.files, "new": done.new, "known": done.known}
         write_json_lines([{**counts, "sessions": done.sessions, "skipped": skipped}])
         return
@@ -209,16 +199,62 @@ async def _serve(
     db: Path | None,
     port: int,
     upstreams: tuple[str, ...],
-    record: bool,
+    record: Literal["on", "off"],
     tail: Literal["off", "whole", "session"],
-    json: bool,
+    as_json: bool,
 ) -> int:
+    """Pass requests on while a program runs, or until interrupted.
+
+    It is never ready where it is to record, and has no ledger.
+    """
+    from sightline.gateway.observer import Observer
+    from sightline.gateway.proxy import Gateway, server_of
+
     ways = chosen(upstreams, {**os.environ, **codex_way(program)})
     async with AsyncExitStack() as stack:
-        ledger = _ledger(db) if record else None
+        ledger = _ledger(db) if record == "on" else None
         live = None if tail == "off" else await _live_tail(stack, tail, ledger)
-        is_whole = ledger is not None or not record
-        return await _pass_on(program, port, ways, ledger, live, as_json=json, is_whole=is_whole)
+        agent = Path(program[0]).name if program else ""
+        observer = Observer(ledger, project=str(Path.cwd()), agent=agent)
+        shares_terminal = sys.stdout.isatty() and sys.stderr.isatty()
+        screen = _Screen(as_json=as_json, held=bool(program) and shares_terminal)
+        listening = listen(port)
+        bound, secret = listening.getsockname()[1], _secret(port)
+        base = f"http://{LOOPBACK}:{bound}/{secret}"
+        variables = _variables(base, ways, tells=live is not None)
+        seen: asyncio.Queue[Passing | None] = asyncio.Queue()
+        starts = {name: url.removesuffix(UPSTREAMS[name][2]) for name, url in ways.items()}
+
+        async def look() -> None:
+            if record == "on" and ledger is None:
+                raise LedgerUnavailable("nothing is recorded")
+            await asyncio.to_thread(observer.look)
+
+        application = Gateway(secret, bound, starts, seen.put_nowait, live, look)
+        server = server_of(application)
+        watching = asyncio.create_task(_watch(seen, observer, screen))
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        try:
+            if program:
+                code = await _child(program, variables)
+            else:
+                # The server raises a signal once more when it has ended: we would not see what
+                # passed.
+                loop = asyncio.get_running_loop()
+                for number in (signal.SIGTERM, signal.SIGHUP):
+                    loop.add_signal_handler(number, server.handle_exit, number, None)
+                say(*(f"export {name}={shlex.quote(text)}" for name, text in variables.items()))
+                await serving
+                code = 0
+        finally:
+            server.should_exit = True
+            await asyncio.gather(serving, return_exceptions=True)
+            await application.close()
+            seen.put_nowait(None)
+            await watching
+            screen.end()
+            observer.close()
+        return code
 
 
 async def _live_tail(stack: AsyncExitStack, mode: Mode, ledger: Ledger | None) -> LiveTail:
@@ -242,60 +278,6 @@ async def _live_tail(stack: AsyncExitStack, mode: Mode, ledger: Ledger | None) -
     budget = settings.tail.max_tokens or WHOLE_TOKENS
     rules = SightRules(budget, settings.tail.format, {}, budget)
     return LiveTail(mode, lambda: hub.world, counter_for(ESTIMATE).count, rules, journal)
-
-
-async def _pass_on(
-    program: Sequence[str],
-    port: int,
-    ways: dict[str, str],
-    ledger: Ledger | None,
-    live: LiveTail | None,
-    *,
-    as_json: bool,
-    is_whole: bool,
-) -> int:
-    """Pass requests on; it is never ready if it is not `is_whole`, for want of a ledger."""
-    from sightline.gateway.observer import Observer
-    from sightline.gateway.proxy import Gateway, server_of
-
-    agent = Path(program[0]).name if program else ""
-    observer = Observer(ledger, project=str(Path.cwd()), agent=agent)
-    screen = _Screen(as_json=as_json, held=bool(program) and _shares_terminal())
-    listening = listen(port)
-    secret = _secret(port)
-    base = f"http://{LOOPBACK}:{listening.getsockname()[1]}/{secret}"
-    seen: asyncio.Queue[Passing | None] = asyncio.Queue()
-    starts = {name: url.removesuffix(UPSTREAMS[name][2]) for name, url in ways.items()}
-
-    async def look() -> None:
-        if not is_whole:
-            raise LedgerUnavailable("nothing is recorded")
-        await asyncio.to_thread(observer.look)
-
-    application = Gateway(secret, listening.getsockname()[1], starts, seen.put_nowait, live, look)
-    server = server_of(application)
-    watching = asyncio.create_task(_watch(seen, observer, screen))
-    serving = asyncio.create_task(server.serve(sockets=[listening]))
-    try:
-        if program:
-            code = await _child(program, base, ways, tells=live is not None)
-        else:
-            # The server raises a signal once more when it has ended: we would not see what passed.
-            loop = asyncio.get_running_loop()
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                loop.add_signal_handler(number, server.handle_exit, number, None)
-            say(*_exports(base, ways, tells=live is not None))
-            await serving
-            code = 0
-    finally:
-        server.should_exit = True
-        await asyncio.gather(serving, return_exceptions=True)
-        await application.close()
-        seen.put_nowait(None)
-        await watching
-        screen.end()
-        observer.close()
-    return code
 
 
 def _secret(port: int) -> str:
@@ -390,10 +372,6 @@ def _plain(passed: Passed) -> bytes:
     return Gate().json_text(msgspec.json.encode(found))
 
 
-def _shares_terminal() -> bool:
-    return sys.stdout.isatty() and sys.stderr.isatty()
-
-
 def chosen(given: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
     """Tell where each API's requests go: as said, as the environment has it, or to the vendor."""
     found = {}
@@ -435,18 +413,11 @@ def _variables(base: str, ways: Mapping[str, str], *, tells: bool) -> dict[str, 
     return {**found, TELLS: "1"} if tells else found
 
 
-def _exports(base: str, ways: Mapping[str, str], *, tells: bool) -> list[str]:
-    found = _variables(base, ways, tells=tells)
-    return [f"export {name}={shlex.quote(text)}" for name, text in found.items()]
-
-
-async def _child(program: Sequence[str], base: str, ways: dict[str, str], *, tells: bool) -> int:
+async def _child(program: Sequence[str], variables: Mapping[str, str]) -> int:
     """Run the program with its vendors led through here; return its exit code."""
-    variables = _variables(base, ways, tells=tells)
     words = led_codex(program, variables["OPENAI_BASE_URL"])
-    environment = {**os.environ, **variables}
     try:
-        child = await asyncio.create_subprocess_exec(*words, env=environment)
+        child = await asyncio.create_subprocess_exec(*words, env={**os.environ, **variables})
     except OSError as error:
         raise InvalidInput(f"{program[0]}: {error.strerror}") from error
     loop = asyncio.get_running_loop()
@@ -456,10 +427,6 @@ async def _child(program: Sequence[str], base: str, ways: dict[str, str], *, tel
         loop.add_signal_handler(number, child.send_signal, number)
     code = await child.wait()
     return code if code >= 0 else 128 - code
-
-
-VENDOR: Final = "https://api.openai.com/v1"
-SIGNED_IN: Final = "https://chatgpt.com/backend-api/codex"
 
 
 def led_codex(program: Sequence[str], address: str) -> list[str]:

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from sightline.errors import InvalidInput, TooLarge
-from sightline.slop.protocol.jsontext import NESTING, nests_deeper
+from sightline.slop.protocol.jsontext import NESTING, loads, nests_deeper, text_from_bytes
 
 MAX_BYTES: Final = 256 * 1024 * 1024
 STDIN: Final = "-"
@@ -79,3 +79,19 @@ def read_object(text: str, name: str) -> dict[str, Any]:
         return msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise InvalidInput(f"{name} is not a JSON object: {error}") from None
+
+
+def read_json(data: bytes | str) -> Any:
+    """Parse JSON strictly, except that NaN is left for whoever can say whose number it is.
+
+    Everything wrong with it is one `InvalidInput`: not UTF-8, not JSON, nested beyond
+    reason, or with text that no encoding can carry.
+    """
+    if nests_deeper(data, NESTING):
+        raise InvalidInput(f"the JSON is nested too deeply, more than {NESTING} levels")
+    value = loads(data if isinstance(data, str) else text_from_bytes(data))
+    try:
+        msgspec.json.encode(value)
+    except UnicodeEncodeError as error:
+        raise InvalidInput("the JSON has a lone surrogate, which no text can hold") from error
+    return value

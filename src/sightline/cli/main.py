@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from sightline._distribution import __version__
-from sightline.cli.out import clean_logs, notice
+from sightline.cli.options import examples
+from sightline.cli.out import clean_logs, notice, write_text
 from sightline.errors import SightlineError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ COMMANDS: Final = {
     "ask": ("sightline.cli.ask:ask", "Ask a model that sees your apps, once."),
     "bridge": ("sightline.cli.bridge:bridge", "Keep the current state blocks in a file."),
     "chat": ("sightline.cli.chat.main:chat", "Talk to a model that sees your apps."),
-    "completion": ("sightline.cli.completion:completion", "Let your shell complete sightline."),
+    "completion": ("sightline.cli.main:completion", "Let your shell complete sightline."),
     "config": ("sightline.cli.config:config", "Show the settings, and where they come from."),
     "conform": ("sightline.cli.conform:conform", "Try a peer, clause by clause of the protocol."),
     "context": ("sightline.cli.context:context", "Show what was sent to a model, turn by turn."),
@@ -59,9 +60,9 @@ COMMANDS: Final = {
     "render": ("sightline.cli.render:render", "Write a prompt as a vendor's request JSON."),
     "slots": ("sightline.cli.slots:slots", "Assemble a prompt from slots within a budget."),
     "strategy": ("sightline.cli.strategy:strategy", "List strategies, or check one on a session."),
-    "tail": ("sightline.cli.tail:tail", "Write the state blocks that end a request."),
+    "tail": ("sightline.cli.projection:tail", "Write the state blocks that end a request."),
     "tokens": ("sightline.cli.tokens:tokens", "Count the tokens of a text."),
-    "tools": ("sightline.cli.tools:tools", "Write what a model can call, from a tree."),
+    "tools": ("sightline.cli.projection:tools", "Write what a model can call, from a tree."),
     "tree": ("sightline.cli.tree:tree", "Check, format, project, diff and patch state trees."),
     "watch": ("sightline.cli.live:watch", "Show an app's state as it changes."),
 }
@@ -133,6 +134,27 @@ def cli(context: click.Context) -> int | None:
     assert chat is not None  # noqa: S101 - it is in the table
     code: int = context.invoke(chat)
     return code
+
+
+@examples("sightline completion bash", "sightline completion zsh", "sightline completion fish")
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Write the script that makes SHELL complete `sightline`.
+
+    \b
+    bash   eval "$(sightline completion bash)"      in ~/.bashrc
+    zsh    eval "$(sightline completion zsh)"       in ~/.zshrc
+    fish   sightline completion fish | source       in ~/.config/fish/config.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"click knows no completion for {shell}")
+    root = context.find_root()
+    write_text([kind(root.command, {}, "sightline", "_SIGHTLINE_COMPLETE").source()])
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -8,10 +8,9 @@ from typing import Any, Final, get_args
 import click
 import msgspec
 
-from sightline.cli.io import max_bytes_option, naming, read_as
+from sightline.cli.io import max_bytes_option, naming, read_as, read_json
 from sightline.cli.options import examples
 from sightline.cli.out import write_json
-from sightline.cli.reading import read_json
 from sightline.context.dialects import Options, Request, encode, profile_for
 from sightline.context.dialects.drift import drift
 from sightline.context.dialects.request import Thinking
@@ -67,15 +66,11 @@ def render(
     tools: str | None,
     tail: str | None,
     profile: str | None,
-    conversation: str,
-    thinking: Thinking,
-    cache_ttl: str,
-    max_output_tokens: int | None,
-    prepend: bool,
     no_stream: bool,
     against: str | None,
     form: str,
     max_bytes: int,
+    **options: Any,
 ) -> None:
     """Write a prompt as the request JSON of a vendor.
 
@@ -94,21 +89,14 @@ def render(
 
     overrides = {} if profile is None else _object(profile, read(profile))
     chosen = profile_for(name, model, overrides)
-    options = Options(
-        conversation=conversation,
-        max_output_tokens=max_output_tokens,
-        stream=not no_stream,
-        thinking=thinking,
-        prepend=prepend,
-        cache_ttl=cache_ttl,
-    )
+    chosen_options = Options(stream=not no_stream, **options)
     more_tools = None if tools is None else _definitions(tools, read(tools))
     more_tail = None if tail is None else read_as(_text, tail, max_bytes)
 
     def encoded(source: str) -> Request:
         given = read(source)
         with naming(source):
-            return encode(prompt_from_json(given, more_tools, more_tail), chosen, options)
+            return encode(prompt_from_json(given, more_tools, more_tail), chosen, chosen_options)
 
     request = encoded(file)
     if against is not None:

@@ -7,11 +7,11 @@ from typing import Any, Final
 import click
 import msgspec
 
-from sightline.cli.io import max_bytes_option, read_as, source_argument
+from sightline.cli.io import max_bytes_option, read_as, read_json, source_argument
 from sightline.cli.options import examples
 from sightline.cli.out import write_json, write_text
-from sightline.cli.reading import message_to_json, read_json
 from sightline.context.messages.given import input_given
+from sightline.context.messages.parts import Message, Text, ToolResult
 from sightline.context.slots.budget import Budget
 from sightline.context.slots.options import SlotOptions
 from sightline.context.slots.slots import Content, Slots
@@ -50,6 +50,19 @@ def slots(source: str, form: str, max_bytes: int) -> None:
         "receipt": msgspec.Raw(prompt.receipt.encode()),
     }
     write_json(answer)
+
+
+def message_to_json(message: Message) -> dict[str, Any]:
+    """Write role and content, and the parts where they are more than one text."""
+    contents = [
+        part.text if isinstance(part, Text) else part.content
+        for part in message.parts
+        if isinstance(part, Text | ToolResult)
+    ]
+    data: dict[str, Any] = {"role": message.role, "content": "\n\n".join(contents)}
+    if len(message.parts) != 1 or not isinstance(message.parts[0], Text):
+        data["parts"] = msgspec.to_builtins(message.parts)
+    return data
 
 
 def read_slots(request: object) -> Slots:

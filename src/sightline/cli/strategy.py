@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, get_args
 
 import click
+import msgspec
 
 from sightline.agent.plugins.choose import available, load_strategy
 from sightline.agent.plugins.run import StrategyRunner
-from sightline.cli.io import max_bytes_option, read_as
+from sightline.cli.io import max_bytes_option, read_as, read_json
 from sightline.cli.options import examples
 from sightline.cli.out import say, write_json_lines
-from sightline.cli.reading import read_json, read_session
-from sightline.context.messages.parts import File, Input, Message
+from sightline.context.messages.given import message_given
+from sightline.context.messages.parts import File, Input, Message, Part
 from sightline.context.slots.budget import Budget
 from sightline.context.slots.strategy import Layers, Turn
 from sightline.context.tokens.tokens import counter_for, default_counter
-from sightline.errors import InvalidInput
+from sightline.errors import InvalidInput, InvalidJson
+from sightline.slop.protocol.jsontext import text_from_bytes
+
+PARTS: Mapping[str, type[msgspec.Struct]] = {
+    kind.__struct_config__.tag: kind for kind in get_args(Part)
+}
 
 
 @click.group()
@@ -108,3 +116,45 @@ def _turn_of(messages: list[Message], turn: int) -> tuple[Input, list[Message]]:
     index = indexes[number]
     files = tuple(part for part in messages[index].parts if isinstance(part, File))
     return Input(messages[index].text, files), messages[:index]
+
+
+def read_session(data: bytes) -> list[Message]:
+    """Read a recorded session: the ledger's export, or a JSON list of messages.
+
+    The export is one JSON object per line, each with a `kind`; what is neither session
+    nor message, rows that were dropped, and keys from a later version are passed over.
+    """
+    text = text_from_bytes(data)
+    if text.lstrip().startswith("["):
+        listed = read_json(text)
+        return [message_given(item) for item in listed]
+    messages = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            row = read_json(line)
+        except InvalidJson as error:
+            raise InvalidJson(error.reason, number, error.column) from error
+        if not isinstance(row, dict) or "kind" not in row:
+            raise InvalidInput(f"line {number}: not a row of an exported session")
+        if row["kind"] == "message" and row.get("status") != "dropped":
+            try:
+                messages.append(_exported_message(row))
+            except InvalidInput as error:
+                raise InvalidInput(f"line {number}: {error}") from error
+    return messages
+
+
+def _exported_message(row: Mapping[str, Any]) -> Message:
+    parts = row.get("parts")
+    if not isinstance(parts, Sequence):
+        raise InvalidInput("a message without parts")
+    return message_given({"role": row.get("role"), "parts": [_known_keys(part) for part in parts]})
+
+
+def _known_keys(part: object) -> object:
+    if not isinstance(part, dict) or part.get("kind") not in PARTS:
+        return part
+    known = (*PARTS[part["kind"]].__struct_fields__, "kind")
+    return {key: value for key, value in part.items() if key in known}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from sightline.cli.io import (
@@ -90,24 +92,16 @@ def project(
     *,
     source: str,
     path: str,
-    depth: int,
-    max_nodes: int | None,
-    min_salience: float | None,
     types: str | None,
     window: str | None,
-    retain_ancestors: bool,
-    available_actions: bool,
     max_bytes: int,
+    **given: Any,
 ) -> None:
     """Show what a subscriber sees: filter, then depth, then node budget, then window."""
     view = View(
-        depth=depth,
-        max_nodes=max_nodes,
-        min_salience=min_salience,
         types=None if types is None else frozenset(types.split(",")),
         window=None if window is None else read_window(window),
-        retain_ancestors=retain_ancestors,
-        available_actions=available_actions,
+        **given,
     )
     root = read_as(decode, source, max_bytes)
     write_json(encode(project_tree(root.at(path), view)))

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from sightline.cli.chat.terminal import Terminal
 
 
-_WITHOUT_SCREEN: Final = "sightline.cli.chat.pipe"
 _ON_SCREEN: Final = "sightline.cli.chat.driver"
-_PICKER: Final = "sightline.cli.chat.picker"
 _PICK: Final = "?"
 
 
@@ -76,13 +74,16 @@ def chat(*, key_file: str | None, resume: str, ledger: str | None, **given: Any)
     if resume == _PICK:
         if not _has_screen():
             raise click.UsageError("-r without a session needs a terminal to choose one")
-        if not (resume := import_module(_PICKER).pick_session(ledger)):
+        from sightline.cli.chat.picker import pick_session
+
+        if not (resume := pick_session(ledger)):
             return 0
     options = ChatOptions(resume=resume, ledger=ledger, key=key, **given)
     if _has_screen():
         return asyncio.run(_on_screen(options))
-    code: int = asyncio.run(import_module(_WITHOUT_SCREEN).without_screen(options))
-    return code
+    from sightline.cli.chat.pipe import without_screen
+
+    return asyncio.run(without_screen(options))
 
 
 def _key(source: str) -> Key:

@@ -31,6 +31,16 @@ from sightline.cli.attach import MAX_IMAGE
 from sightline.context.messages.attach import fenced, image_head
 from sightline.errors import InvalidInput
 
+_TIME_S: Final = 5
+# By the variable that says whose desktop it is.
+_READERS: Final = {
+    "WAYLAND_DISPLAY": ("wl-paste", "--no-newline", "--type", "image/png"),
+    "DISPLAY": ("xclip", "-selection", "clipboard", "-t", "image/png", "-o"),
+}
+MARK: Final = "!"
+_LIMIT_S: Final = 86_400.0
+_LIVE_BYTES: Final = 2_000
+
 
 def editor_command(env: Mapping[str, str]) -> list[str]:
     """Find the user's editor. Raises InvalidInput where there is none."""
@@ -87,14 +97,6 @@ def _first_of(
     return [found] if found else None
 
 
-_TIME_S: Final = 5
-# By the variable that says whose desktop it is.
-_READERS: Final = {
-    "WAYLAND_DISPLAY": ("wl-paste", "--no-newline", "--type", "image/png"),
-    "DISPLAY": ("xclip", "-selection", "clipboard", "-t", "image/png", "-o"),
-}
-
-
 def pasted_image(text: str) -> tuple[str, bytes] | None:
     """Read the image whose path is all that was pasted; None if that is not what it is.
 
@@ -139,11 +141,6 @@ def clipboard_image(env: Mapping[str, str] = os.environ) -> bytes:
         if image_head(done.stdout) is not None:
             return done.stdout
     raise InvalidInput("there is no image on the clipboard")
-
-
-MARK: Final = "!"
-_LIMIT_S: Final = 86_400.0
-_LIVE_BYTES: Final = 2_000
 
 
 def is_shell_line(line: str) -> bool:

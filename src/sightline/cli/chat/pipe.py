@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 
 
 DEMO_S: Final = 10.0
+MAX_LINE: Final = 1024 * 1024
+_WIDTH: Final = 100
+_CHUNK: Final = 64 * 1024
 
 
 async def without_screen(options: ChatOptions) -> int:
@@ -130,11 +133,6 @@ async def _until_seen(hub: Hub, app_id: str) -> None:
                     return
     except TimeoutError:
         raise TimedOut(f"{app_id} has shown nothing for {DEMO_S:.0f} s") from None
-
-
-MAX_LINE: Final = 1024 * 1024
-_WIDTH: Final = 100
-_CHUNK: Final = 64 * 1024
 
 
 class PipeChat:

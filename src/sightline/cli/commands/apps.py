@@ -13,7 +13,6 @@ import msgspec
 from sightline.agent.host.judge import shown_by
 from sightline.cli.clean import visible
 from sightline.cli.commands.command import CommandCall, Section, rest
-from sightline.cli.commands.console import columns, cut
 from sightline.cli.commands.offers import AppPath, find_app, find_path, offering
 from sightline.cli.io import read_object
 from sightline.config.mcp_files import McpEntry, desktop_file, project_file, read_mcp_file
@@ -39,11 +38,7 @@ async def _apps(call: CommandCall) -> None:
         (app.id, app.name, app.status, app.reason or app.last_seen or "") for app in world.apps
     ]
     rows += [(app.id, app.name, "available", app.transport) for app in world.available]
-    if not rows:
-        call.console.write("No app is here. `sightline demo` starts one; /connect adds one.")
-        return
-    for line in columns(rows):
-        call.console.write(cut(line, call.console.width))
+    call.table(rows, "No app is here. `sightline demo` starts one; /connect adds one.")
 
 
 @COMMANDS.command("connect", example="/connect unix:/tmp/mail.sock")
@@ -61,10 +56,7 @@ async def _mcp(call: CommandCall, name: str) -> None:
     entries = await asyncio.to_thread(_mcp_entries, call)
     if not name:
         rows = [(one.name, visible(one.target.address), visible(str(one.path))) for one in entries]
-        for line in columns(rows):
-            call.console.write(cut(line, call.console.width))
-        if not rows:
-            call.console.write("No server is named in .mcp.json or Claude Desktop's file.")
+        call.table(rows, "No server is named in .mcp.json or Claude Desktop's file.")
         return
     entry = next((one for one in entries if one.name == name), None)
     if entry is None:

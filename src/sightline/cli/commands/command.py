@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Final, TypeAlias, TypeVar, cast
@@ -18,7 +18,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from sightline.agent.host import Host
-from sightline.cli.commands.console import Console
+from sightline.cli.commands.console import Console, columns, cut
 from sightline.context.ledger import Ledger, MemoShelf
 from sightline.errors import InvalidInput
 
@@ -41,6 +41,11 @@ class CommandCall:
 
     host: Host
     console: Console
+
+    def table(self, rows: Sequence[Sequence[str]], otherwise: str) -> None:
+        """Write rows in columns, each on one line of the screen; without any, something else."""
+        lines = (cut(line, self.console.width) for line in columns(rows))
+        self.console.write("\n".join(lines) or otherwise)
 
     async def may_delete(self, what: str) -> bool:
         """Ask before something goes for good; whoever says no is told that nothing did."""

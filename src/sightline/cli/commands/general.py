@@ -33,7 +33,7 @@ async def _model(call: CommandCall, model: str) -> None:
     choices = await asyncio.to_thread(usable, call.host.settings, call.host.env)
     rows = [(choice.reference, choice.why) for choice in choices if choice.usable]
     call.console.write(f"Talking to {(await call.host.model()).label}. Usable now:")
-    for line in columns(rows) if rows else ():
+    for line in columns(rows):
         call.console.write(f"  {line}")
     call.console.write("`sightline models` says what the others need.")
 

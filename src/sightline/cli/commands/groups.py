@@ -61,9 +61,8 @@ async def _window(call: CommandCall, n: int, slack: int | None) -> None:
     With SLACK so many more may gather before the window folds back to N; without it, as many
     as your settings say, if they do.
     """
-    session = call.host.session
     window = _window_of(n, slack, call.host.settings.window)
-    await call.ledger(lambda ledger: ledger.sessions.set_window(session.id, window))
+    await call.ledger(lambda ledger: ledger.sessions.set_window(call.host.session.id, window))
     groups = "1 group" if n == 1 else f"{n} groups"
     shown = f"the last {groups}" if n else "all of the conversation"
     more = f", up to {window.slack} more before it folds" if n and window.slack else ""
@@ -110,13 +109,9 @@ async def _undo(call: CommandCall) -> None:
 @click.argument("n", type=NUMBER, required=False)
 async def _rewind(call: CommandCall, n: int | None) -> None:
     """Take back the last N groups, as /undo does one; without N, list how far back each is."""
-    if n is None:
-        await _list_steps_back(call)
-    else:
+    if n is not None:
         await _take_back(call, n)
-
-
-async def _list_steps_back(call: CommandCall) -> None:
+        return
     session = call.host.session.id
     recent = await call.ledger(lambda ledger: ledger.groups.recent(session, 10, dropped=False))
     rows = [(str(back), group.prompt) for back, group in enumerate(reversed(recent), 1)]
@@ -216,16 +211,10 @@ async def _list_groups(call: CommandCall, last: int) -> None:
 
 def _group_lines(groups: Iterable[Group], width: int) -> list[str]:
     rows = [("GID", "messages", "tokens", "session", "prompt")]
-    rows.extend(
-        (
-            str(group.id),
-            str(group.messages),
-            f"{group.tokens:,}",
-            "" if group.snapshot is None else f"{group.snapshot:,}",
-            ("(dropped) " if group.status == "dropped" else "") + group.prompt,
-        )
-        for group in groups
-    )
+    for group in groups:
+        snapshot = "" if group.snapshot is None else f"{group.snapshot:,}"
+        prompt = ("(dropped) " if group.status == "dropped" else "") + group.prompt
+        rows.append((str(group.id), str(group.messages), f"{group.tokens:,}", snapshot, prompt))
     return [cut(line, width) for line in columns(rows, right=range(4))]
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
 import click
 
-from sightline.agent.host import Composed
 from sightline.cli.commands.command import CommandCall, Section
 from sightline.cli.commands.console import columns
 from sightline.cli.commands.offers import AppPath, find_path, offering
@@ -22,6 +21,7 @@ from sightline.slop.protocol.path import format_path, parse_path
 
 COMMANDS: Final = Section("Insight")
 _NANO: Final = 1_000_000_000
+_NOTHING: Final = Totals(0, 0, 0, 0, 0, 0)
 _HANDED_ON: Final = "tasks handed on"
 _HEADS: Final = ("requests", "prompt", "from cache", "answers", "cost")
 
@@ -29,8 +29,7 @@ _HEADS: Final = ("requests", "prompt", "from cache", "answers", "cost")
 @COMMANDS.command("state")
 async def _state(call: CommandCall) -> None:
     """Show the ### STATE that the model left."""
-    session_id = call.host.session.id
-    state = await call.ledger(lambda ledger: ledger.states.current(session_id))
+    state = await call.ledger(lambda ledger: ledger.states.current(call.host.session.id))
     await call.console.page(state or "The model has left no state yet.")
 
 
@@ -52,13 +51,11 @@ async def _why(call: CommandCall, wanted: str) -> None:
     preview = await call.host.preview()
     receipt = preview.prompt.receipt
     if any(line.name == wanted for line in receipt.slots):
-        lines = list(_why_slot(receipt, receipt.slot(wanted)))
-        lines += _blame(preview, wanted)
+        lines = [*_why_slot(receipt, receipt.slot(wanted)), *_blame(preview.drift, wanted)]
     else:
         found = find_path(call.host.world, wanted)
         lines = [_why_node(preview.selection, found)]
-    for line in lines:
-        call.console.write(line)
+    call.console.write("\n".join(lines))
 
 
 def _why_slot(receipt: Receipt, line: SlotLine) -> Iterator[str]:
@@ -76,8 +73,7 @@ def _why_slot(receipt: Receipt, line: SlotLine) -> Iterator[str]:
     yield f"  {positions[line.stability]}"
 
 
-def _blame(preview: Composed, slot: str) -> list[str]:
-    drift = preview.drift
+def _blame(drift: Drift | None, slot: str) -> list[str]:
     if drift is None or drift.expected or drift.slot != slot:
         return []
     return [f"  the next request departs from the last one here: {_why_departs(drift)}"]
@@ -107,8 +103,7 @@ def _cut_over(selection: Selection, app_id: str, path: str) -> Omission | None:
     if app is not None and app.tree is not None:
         node = app.tree
         for node_id in ids:
-            child = next((child for child in node.children if child.id == node_id), None)
-            if child is None:
+            if (child := node.child(node_id)) is None:
                 break
             node, shown = child, shown + 1
     nearest = format_path(ids[:shown])
@@ -126,8 +121,7 @@ async def _cache(call: CommandCall) -> None:
         call.console.write("Nothing was sent yet: there is no request to share a beginning with.")
     else:
         call.console.write(f"next request: {_why_departs(preview.drift)}")
-    session_id = call.host.session.id
-    totals = await call.ledger(lambda ledger: ledger.accounts.totals(session_id))
+    totals = await call.ledger(lambda ledger: ledger.accounts.totals(call.host.session.id))
     if totals.requests:
         share = 100 * totals.cached_tokens / totals.prompt_tokens if totals.prompt_tokens else 0
         call.console.write(
@@ -147,17 +141,16 @@ async def _stats(call: CommandCall) -> None:
             ledger.accounts.totals(),
         )
     )
+    by_model: defaultdict[str, Totals] = defaultdict(lambda: _NOTHING)
+    for usage in requests:
+        by_model[usage.model] += _totals_of(usage)
     rows: list[tuple[str, ...]] = [("", *_HEADS)]
-    rows.extend(
-        (model, *_sums([usage for usage in requests if usage.model == model]))
-        for model in dict.fromkeys(usage.model for usage in requests)
-    )
+    rows += [(model, *_figures(totals)) for model, totals in by_model.items()]
     if tasks.requests:
         rows.append((_HANDED_ON, *_figures(tasks)))
     rows.append(("this session", *_figures(session + tasks)))
     rows.append(("all sessions", *_figures(ledger)))
-    for line in columns(rows, right=range(1, 6)):
-        call.console.write(line)
+    call.console.write("\n".join(columns(rows, right=range(1, 6))))
 
 
 @COMMANDS.command("cost")
@@ -182,29 +175,19 @@ async def _cost(call: CommandCall) -> None:
     if tasks.requests:
         rows.append(("", _HANDED_ON, *_figures(tasks)))
     rows.append(("", "this session", *_figures(session + tasks)))
-    for line in columns(rows, right=(0, *range(2, 7))):
-        call.console.write(line)
+    call.console.write("\n".join(columns(rows, right=(0, *range(2, 7)))))
 
 
 def spent_in(ledger: Ledger, session_id: int) -> tuple[Totals, Totals]:
     """Sum up a session, and the tasks that it handed on."""
     first, *others = ledger.sessions.family(session_id)
     tasks = (ledger.accounts.totals(one.id) for one in others)
-    return ledger.accounts.totals(first.id), sum(tasks, Totals(0, 0, 0, 0, 0, 0))
+    return ledger.accounts.totals(first.id), sum(tasks, _NOTHING)
 
 
-def _sums(requests: list[StoredUsage]) -> tuple[str, ...]:
-    priced = [usage.cost_nanousd for usage in requests if usage.cost_nanousd is not None]
-    return _figures(
-        Totals(
-            len(requests),
-            sum(usage.prompt_tokens for usage in requests),
-            sum(usage.completion_tokens for usage in requests),
-            sum(usage.cached_tokens for usage in requests),
-            sum(priced),
-            len(requests) - len(priced),
-        )
-    )
+def _totals_of(one: StoredUsage) -> Totals:
+    tokens = one.prompt_tokens, one.completion_tokens, one.cached_tokens
+    return Totals(1, *tokens, one.cost_nanousd or 0, int(one.cost_nanousd is None))
 
 
 def _figures(totals: Totals) -> tuple[str, ...]:
