@@ -67,7 +67,11 @@ def bridge(
     its exit code is 0 either way, so that a hook simply adds what it gets.
     """
     if reading:
-        _read(path, window)
+        found = read_bridge(path, window_s=window)
+        if found.dropped:
+            notice(f"{path}: {found.dropped}")
+        else:
+            write_text([found.tail])
         return
     writer = BridgeWriter(path, form=check_format(form), budget=budget, window_s=window, pid=pid)
     if once:
@@ -118,11 +122,3 @@ async def _follow_apps(writer: BridgeWriter, beat_s: float) -> None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(beat_s):
                     await stop.wait()
-
-
-def _read(path: str, window: float) -> None:
-    found = read_bridge(path, window_s=window)
-    if found.dropped:
-        notice(f"{path}: {found.dropped}")
-    else:
-        write_text([found.tail])

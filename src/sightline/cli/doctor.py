@@ -106,17 +106,16 @@ def doctor(*, as_json: bool, verify: bool, cache: str | None, yes: bool) -> int:
         write_json_lines(findings)
     else:
         width = max(len(finding.check) for finding in findings)
-        say(*(_line(finding, width) for finding in findings))
+        for finding in findings:
+            remedy = f"; {finding.remedy}" if finding.remedy else ""
+            say(f"{finding.level:4}  {finding.check:{width}}  {finding.found}{remedy}")
     return next((f.exit_code for f in findings if f.level == "fail"), 0)
 
 
-def _line(finding: Finding, width: int) -> str:
-    remedy = f"; {finding.remedy}" if finding.remedy else ""
-    return f"{finding.level:4}  {finding.check:{width}}  {finding.found}{remedy}"
-
-
 def _examine(*, verify: bool) -> Iterator[Finding]:
-    yield _python()
+    # An older Python could not have read this far.
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    yield Finding("python", "ok", python)
     yield _sqlite()
     settings, findings = _configuration()
     yield from findings
@@ -128,13 +127,6 @@ def _examine(*, verify: bool) -> Iterator[Finding]:
     yield _sandbox(settings)
     yield from _discovery()
     yield _terminal()
-
-
-def _python() -> Finding:
-    # An older one could not have read this far.
-    return Finding(
-        "python", "ok", f"{platform.python_implementation()} {platform.python_version()}"
-    )
 
 
 def _sqlite() -> Finding:

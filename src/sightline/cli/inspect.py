@@ -19,16 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sightline.cli.options import (
-    attachments_url,
-    db_option,
-    examples,
-    ledger_path,
-    loaded_config,
-    needing,
-)
+from sightline.cli.options import db_option, examples, loaded_config, needing, open_ledger
 from sightline.cli.out import Progress, say, write_page
-from sightline.context.ledger import Ledger
 from sightline.errors import InvalidInput, Unreachable
 
 if TYPE_CHECKING:
@@ -82,7 +74,7 @@ def inspect(
 
     if output is not None and session is None:
         raise click.UsageError("--output is for --export")
-    with Ledger(ledger_path(db), mode="read", attachments=attachments_url()) as ledger:
+    with open_ledger(db) as ledger:
         reader = RecordReader(ledger, loaded_config().settings, os.environ)
         if session is not None:
             with Progress("turns read") as progress:

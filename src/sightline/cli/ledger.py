@@ -12,12 +12,11 @@ import click
 import msgspec
 
 from sightline.cli.commands.console import columns
-from sightline.cli.options import attachments_url, db_option, examples, ledger_path
+from sightline.cli.options import attachments_url, db_option, examples, ledger_path, open_ledger
 from sightline.cli.out import Progress, confirm, into_file, say, tell, write_json_lines
 from sightline.context.ledger import Ledger, SearchHit, Session, SessionOverview
 from sightline.context.ledger.paths import address_of, database_url, expanded
 from sightline.context.ledger.retrieval import QueryLimits
-from sightline.context.ledger.store import Mode
 from sightline.errors import InvalidInput, LedgerUnusable
 from sightline.slop.protocol.jsontext import escape_controls
 
@@ -26,14 +25,10 @@ _OF_COPY: Final = "messages of the copy verified"
 _SECONDS: Final = 30.0  # a person waits longer for an answer than a model's turn does
 
 
-def _open(db: Path | None, mode: Mode = "read") -> Ledger:
-    return Ledger(ledger_path(db), mode=mode, attachments=attachments_url())
-
-
 def _open_existing(db: Path | None) -> Ledger:
     """Open a ledger to change what is in it; one that is not there is not made for that."""
     path = ledger_path(db)
-    return _open(db, "write" if path.exists() or database_url(path) else "read")
+    return open_ledger(db, "write" if path.exists() or database_url(path) else "read")
 
 
 @examples("sightline ledger sessions --db work.db", "sightline ledger verify --db work.db")
@@ -71,7 +66,7 @@ def verify(db: Path | None, as_json: bool, since: Path | None) -> None:
     Prints what was checked, or everything that is wrong, and then exits with 8.
     """
     known = _seals(since) if since is not None and since.exists() else None
-    with _open(db) as opened, Progress("messages verified") as progress:
+    with open_ledger(db) as opened, Progress("messages verified") as progress:
         report = opened.verify(progress, since=known)
     if since is not None:
         since.write_bytes(msgspec.json.encode(report.seals))
@@ -116,7 +111,7 @@ def query(sql: str, db: Path | None, session: str | None, rows: int) -> None:
     """
     text = sys.stdin.read() if sql == "-" else sql
     limits = QueryLimits(rows=rows, cell_chars=1_000_000, total_chars=16_000_000, seconds=_SECONDS)
-    with _open(db) as opened:
+    with open_ledger(db) as opened:
         session_id = opened.sessions.resolve(session).id if session else None
         result = opened.query(text, session_id=session_id, limits=limits)
     write_json_lines(line.encode() for line in result.lines())
@@ -161,7 +156,7 @@ def _open_to_index(db: Path | None) -> Ledger:
     try:
         return _open_existing(db)
     except LedgerUnusable:
-        return _open(db)
+        return open_ledger(db)
 
 
 @examples(
@@ -179,7 +174,7 @@ def export(session: str, db: Path | None, output: Path | None) -> None:
 
     What a gateway recorded of another agent is no message, and not in it; a line says so.
     """
-    with _open(db) as opened:
+    with open_ledger(db) as opened:
         found = opened.sessions.resolve(session).id
         lines = map(escape_controls, opened.export(found))
         if left := opened.exchanges.count(found):
@@ -216,7 +211,7 @@ def write_session(lines: Iterable[bytes], target: Path) -> int:
 @click.option("--name", default="", help="The name of the new session.")
 def import_(source: Any, db: Path | None, name: str) -> None:
     """Bring an exported session in, as a new one; prints its number."""
-    with _open(db, "write") as opened, Progress("lines read") as progress:
+    with open_ledger(db, "write") as opened, Progress("lines read") as progress:
         session = opened.import_(progress.over(source), name=name)
     say(str(session.id))
 
@@ -227,7 +222,7 @@ def import_(source: Any, db: Path | None, name: str) -> None:
 @db_option
 def backup(target: Path, db: Path | None) -> None:
     """Copy the whole ledger to a new file, while it is in use, and verify the copy."""
-    with _open(db) as opened, Progress("copied") as copying, Progress(_OF_COPY) as progress:
+    with open_ledger(db) as opened, Progress("copied") as copying, Progress(_OF_COPY) as progress:
         path = opened.backup(target, progress, copying=copying)
     say(str(path))
 
@@ -271,7 +266,7 @@ def sessions(context: click.Context, db: Path | None, as_json: bool, single: boo
     context.obj = db
     if context.invoked_subcommand is not None:
         return
-    with _open(db) as opened:
+    with open_ledger(db) as opened:
         listed = opened.sessions.overview(single=single)
     if as_json:
         for one in listed:

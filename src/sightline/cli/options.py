@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sightline.config import Loaded, Settings
+    from sightline.context.ledger import Ledger
+    from sightline.context.ledger.store import Mode
 
 
 _Command = TypeVar("_Command", bound=click.Command)
@@ -64,6 +66,13 @@ def ledger_path(db: Path | None) -> Path:
     if os.environ.get("SIGHTLINE_LEDGER"):
         return default_path()
     return configured_path(_users_settings())
+
+
+def open_ledger(db: Path | None, mode: Mode = "read") -> Ledger:
+    """Open that ledger, with the attachments that lie in the user's object store."""
+    from sightline.context.ledger import Ledger
+
+    return Ledger(ledger_path(db), mode=mode, attachments=attachments_url())
 
 
 def attachments_url() -> str:

@@ -300,7 +300,7 @@ async def test_a_key_that_is_held_down_answers_one_question_and_its_enter_sends_
 
 async def test_a_line_is_asked_for_where_a_key_will_not_do() -> None:
     async with running() as screen:
-        asked = asyncio.create_task(screen.terminal.ask_line("why not?", "it is "))
+        asked = asyncio.create_task(screen.terminal.ask("why not?", {}, "it is "))
         await until(lambda: bool(screen.terminal.asking))
         screen.type("my yard\r")
         assert await asked == "it is my yard"
@@ -309,7 +309,7 @@ async def test_a_line_is_asked_for_where_a_key_will_not_do() -> None:
 
 async def test_a_question_in_wide_letters_is_shown_to_its_end() -> None:
     async with running() as screen:
-        asked = asyncio.create_task(screen.terminal.ask_line("\u4f60\u597d" * 30 + "\u5417:"))
+        asked = asyncio.create_task(screen.terminal.ask("\u4f60\u597d" * 30 + "\u5417:", {}))
         await until(lambda: "\u5417:" in screen.out.getvalue())  # 122 columns of 80
         screen.type("yes\r")
         assert await asked == "yes"

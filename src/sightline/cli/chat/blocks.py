@@ -73,7 +73,8 @@ class Blocks:
     def _line(self, line: str) -> list[str]:
         if self._fence:
             self._block.append(line)
-            if _closes(line.strip(), self._fence):
+            mark = line.strip()
+            if len(mark) >= len(self._fence) and set(mark) == {self._fence[0]}:
                 self._fence = ""
                 return [] if self._is_list() else self._give()
             return []
@@ -122,7 +123,3 @@ class Blocks:
             self._state.append(block)
             return []
         return [block]
-
-
-def _closes(mark: str, fence: str) -> bool:
-    return len(mark) >= len(fence) and set(mark) == {fence[0]}

@@ -6,7 +6,7 @@ question before an action is `cli.approval`'s.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -79,7 +79,7 @@ def call_card(event: events.CallStarted, width: int) -> list[Line]:
         where, what, given = "", clean_line(event.name), event.arguments
     head = f"● {where} {what}" if where else f"● {what}"
     room = max(0, width - width_of(head) - 1)
-    arguments = clean_line(_json(given)) if given else ""
+    arguments = clean_line(msgspec.json.encode(given).decode()) if given else ""
     return [(("tool", cut(head, width)), ("dim", f" {cut(arguments, room)}" if arguments else ""))]
 
 
@@ -89,7 +89,7 @@ def result_card(event: events.CallFinished, width: int) -> list[Line]:
     The end, because a test run or a build says there what became of it.
     """
     if event.diff:
-        return _changed(event, width)
+        return [(("dim", "  └ changed:"),), *diff_lines(event.diff, width, _DIFF_LINES)]
     text = clean(event.content).rstrip("\n").expandtabs(4)
     # What came of it says that it was done, and a command that failed or was stopped says so.
     lines = (text.removeprefix("Done.\n") if event.ok else text).split("\n")
@@ -102,11 +102,6 @@ def result_card(event: events.CallFinished, width: int) -> list[Line]:
         ((style, f"  {'└' if index == 0 else ' '} {cut(line, max(1, width - 4))}"),)
         for index, line in enumerate(lines)
     ]
-
-
-def _changed(event: events.CallFinished, width: int) -> list[Line]:
-    """Write what a call changed in files."""
-    return [(("dim", "  └ changed:"),), *diff_lines(event.diff, width, _DIFF_LINES)]
 
 
 def _ending(event: events.TurnEnded) -> list[Line]:
@@ -122,7 +117,3 @@ def _ending(event: events.TurnEnded) -> list[Line]:
             return [line_of(f"! {event.detail or 'the turn reached its limit'}", "warn")]
         case "answered":
             return []
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
+import sightline.cli.chat.outside as outside
 import sightline.events as events
 from sightline.agent.host import Host
 from sightline.cli.approval import answer_plan, ask_to_follow, consent_to
@@ -26,15 +27,6 @@ from sightline.cli.attach import attach
 from sightline.cli.chat.blocks import Blocks
 from sightline.cli.chat.cards import card, error_line, user_card
 from sightline.cli.chat.main import ChatOptions
-from sightline.cli.chat.outside import (
-    UserShell,
-    clipboard_image,
-    edit_text,
-    is_shell_line,
-    page_text,
-    pager_command,
-    pasted_image,
-)
 from sightline.cli.chat.paint import Colors, paint_lines, paint_markdown
 from sightline.cli.chat.pipe import opened
 from sightline.cli.chat.status import Status, after, status_line
@@ -46,7 +38,6 @@ from sightline.cli.commands.command import Leave
 from sightline.cli.commands.console import Line, cut, line_of, text_of
 from sightline.cli.commands.insight import spent_in
 from sightline.cli.commands.offers import Sources
-from sightline.cli.commands.registry import Completion, complete
 from sightline.cli.commands.runs import ListedRun, ended_unseen, listed_runs, run_lines
 from sightline.context.messages.state import strip_states
 from sightline.context.messages.window import Window
@@ -87,7 +78,7 @@ class ChatDriver:
         self._open: dict[str, asyncio.Task[None]] = {}
         self.console = TerminalConsole(terminal, self.paint)
         self._running: list[ListedRun] = []
-        self._shell = UserShell()
+        self._shell = outside.UserShell()
         self._something_runs = asyncio.Event()
         self._sources = Sources(host)
         self._woken_by: set[str] = set()
@@ -194,14 +185,14 @@ class ChatDriver:
         for entry in strip_states(list(last)):
             text = entry.message.text.strip("\n")
             if entry.role == "user" and text:
-                self._draw(user_card(_ended(text, _RECAP_LINES // 4)))
+                self.paint(user_card(_ended(text, _RECAP_LINES // 4)))
             elif entry.role == "assistant":
                 self._put_block(_ended(text, _RECAP_LINES))
 
     def note(self, event: events.HostEvent) -> None:
         """Take in something that happened outside a turn."""
         self._status = after(self._status, event)
-        draw = self._draw if isinstance(event, events.ApprovalAsked) else self._draw_or_hold
+        draw = self.paint if isinstance(event, events.ApprovalAsked) else self._draw_or_hold
         draw(card(event, self._terminal.width))
         self._follow_approval(event)
 
@@ -225,7 +216,9 @@ class ChatDriver:
             return self._live_commands(room, min(height, _COMMAND_LINES))
         # Only the end can be seen: no need to wrap all of a long paragraph for it.
         lines = [
-            piece for line in text[-height * room :].split("\n") for piece in _wrap(line, room)
+            piece
+            for line in text[-height * room :].split("\n")
+            for piece in textwrap.wrap(line, room, drop_whitespace=False) or [""]
         ]
         return [("class:dim", "".join(f"{cut(line, room)}\n" for line in lines[-height:]))]
 
@@ -249,7 +242,7 @@ class ChatDriver:
 
     def pasted(self, text: str) -> str:
         """Have the path of an image stand for the image, wherever it is; other text for itself."""
-        if (image := pasted_image(text)) is None:
+        if (image := outside.pasted_image(text)) is None:
             return text
         name, self._pasted[image[0]] = image
         return f'@"{name}" '
@@ -257,7 +250,7 @@ class ChatDriver:
     async def paste_image(self) -> str:
         """Take the image of the clipboard under a name of its own."""
         try:
-            data = await asyncio.to_thread(clipboard_image)
+            data = await asyncio.to_thread(outside.clipboard_image)
         except SightlineError as error:
             self._draw_or_hold([error_line(str(error))])
             return ""
@@ -267,21 +260,17 @@ class ChatDriver:
 
     def complete(self, text: str) -> Iterable[tuple[str, int, str]]:
         """Say what could follow the text before the cursor."""
-        found: Sequence[Completion] = complete(text, self._sources)
-        return found
+        return registry.complete(text, self._sources)
 
     def paint(self, lines: Iterable[Line]) -> None:
         """Put lines on the screen."""
-        self._terminal.put(paint_lines(lines, self._terminal.width, self._colors))
-
-    def _draw(self, lines: Sequence[Line]) -> None:
-        if lines:
-            self.paint(lines)
+        if painted := paint_lines(lines, self._terminal.width, self._colors):
+            self._terminal.put(painted)
 
     async def _take(self, line: str) -> None:
-        self._draw(user_card(line))
+        self.paint(user_card(line))
         message: str | None = registry.message_of(line)
-        if is_shell_line(line):
+        if outside.is_shell_line(line):
             message = await self._stoppable(self._run_in_shell(line))
         elif registry.is_command(line):
             message = await self._stoppable(self._command(line))
@@ -294,7 +283,7 @@ class ChatDriver:
         while message:
             await self._turn(message)
             if message := await answer_plan(self._host, self.console, writes=True):
-                self._draw(user_card(message))
+                self.paint(user_card(message))
 
     async def _stoppable(self, work: Coroutine[Any, Any, _T]) -> _T | None:
         """Run what a key can stop, as it can a turn; None if it did."""
@@ -321,7 +310,7 @@ class ChatDriver:
             self.paint([line_of(f"◦ {ending}", "dim")])
 
     async def _look(self, line: str) -> None:
-        self._draw(user_card(line))
+        self.paint(user_card(line))
         if message := await self._command(line):
             self.submit(message)
 
@@ -344,7 +333,7 @@ class ChatDriver:
             attached = await self._stoppable(attach(text, self._host, self._pasted))
             if attached is None:
                 return
-            self._draw([line_of(f"◦ attached {name}", "dim") for name in attached.names])
+            self.paint([line_of(f"◦ attached {name}", "dim") for name in attached.names])
             words = "\n\n".join((attached.behind(text), *self._shell.take()))
             async for event in self._host.ask(words, attached.files):
                 self._show(event)
@@ -389,11 +378,11 @@ class ChatDriver:
         if isinstance(event, events.Noticed):
             self._draw_or_hold(card(event, self._terminal.width))
         elif not isinstance(event, events.AppChanged):  # told by whoever watches, between turns too
-            self._draw(card(event, self._terminal.width))
+            self.paint(card(event, self._terminal.width))
         if isinstance(event, events.TurnEnded) and event.outcome == "cancelled":
             for run in self._running:
                 if not run.is_awaited:
-                    self._draw([line_of(f"◦ {run.id} goes on: /runs stop {run.id} ends it", "dim")])
+                    self.paint([line_of(f"◦ {run.id} goes on: /runs stop {run.id} ends it", "dim")])
         self._follow_approval(event)
         if isinstance(event, events.SpendingAsked):
             self._open[event.question] = asyncio.create_task(self._spend_more(event))
@@ -403,7 +392,7 @@ class ChatDriver:
         """Tell what is peculiar about a request once; it will be so in the next one, too."""
         new = [warning for warning in warnings if warning not in self._warned]
         self._warned.update(new)
-        self._draw([line_of(f"◦ {warning}", "dim") for warning in new])
+        self.paint([line_of(f"◦ {warning}", "dim") for warning in new])
 
     def _finish_reply(self) -> None:
         ending = self._blocks.finish()
@@ -413,14 +402,14 @@ class ChatDriver:
             self.paint([(("dim", "◦ state written; /state shows it"),)])
         self._answering = False
         held, self._held = self._held, []
-        self._draw(held)
+        self.paint(held)
 
     def _draw_or_hold(self, lines: Sequence[Line]) -> None:
         """Draw a notice; while an answer is being written, behind its end."""
         if self._answering:
             self._held += lines
         else:
-            self._draw(lines)
+            self.paint(lines)
 
     def _put_block(self, block: str) -> None:
         if block.strip():
@@ -465,12 +454,12 @@ class TerminalConsole:
 
     async def page(self, text: str) -> None:
         text = clean(text)
-        command = pager_command(os.environ)
+        command = outside.pager_command(os.environ)
         if command is None or text.count("\n") < self._terminal.height - 4:
             self.write(text)
             return
         with suppress(SightlineError):  # a pager that cannot be started
-            if await self._terminal.outside(lambda: page_text(text, command, os.environ)):
+            if await self._terminal.outside(lambda: outside.page_text(text, command, os.environ)):
                 return
         self.write(text)
 
@@ -481,20 +470,16 @@ class TerminalConsole:
         return await self._terminal.ask(question, answers)
 
     async def enter(self, question: str, begun: str = "") -> str:
-        return await self._terminal.ask_line(question, begun)
+        return await self._terminal.ask(question, {}, begun)
 
     async def edit(self, text: str, suffix: str = ".md") -> str | None:
-        return await self._terminal.outside(lambda: edit_text(text, os.environ, suffix))
+        return await self._terminal.outside(lambda: outside.edit_text(text, os.environ, suffix))
 
 
 def _ended(text: str, most: int) -> str:
     """Leave of a long text its last lines."""
     lines = text.split("\n")
     return text if len(lines) <= most else "\n".join(["…", *lines[-most:]])
-
-
-def _wrap(line: str, width: int) -> list[str]:
-    return textwrap.wrap(line, width, drop_whitespace=False) or [""]
 
 
 def _only_looks(line: str) -> bool:

@@ -70,7 +70,13 @@ def chat(*, key_file: str | None, resume: str, ledger: str | None, **given: Any)
     """
     if given["latest"] and resume:
         raise click.UsageError("-c and -r are two ways to choose a session: take one")
-    key = _key(key_file) if key_file else None
+    if key_file == "-":
+        raise click.UsageError("--key-file - would take the lines of the chat: give a file")
+    key = None
+    if key_file:
+        from sightline.cli.opening import read_key
+
+        key = read_key(key_file)
     if resume == _PICK:
         if not _has_screen():
             raise click.UsageError("-r without a session needs a terminal to choose one")
@@ -84,14 +90,6 @@ def chat(*, key_file: str | None, resume: str, ledger: str | None, **given: Any)
     from sightline.cli.chat.pipe import without_screen
 
     return asyncio.run(without_screen(options))
-
-
-def _key(source: str) -> Key:
-    from sightline.cli.opening import read_key
-
-    if source == "-":
-        raise click.UsageError("--key-file - would take the lines of the chat: give a file")
-    return read_key(source)
 
 
 def _has_screen() -> bool:

@@ -22,7 +22,6 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from shutil import which
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -126,7 +125,7 @@ def pasted_image(text: str) -> tuple[str, bytes] | None:
 def clipboard_image(env: Mapping[str, str] = os.environ) -> bytes:
     """Read the image on the clipboard. Blocks; raises InvalidInput if there is none to be had."""
     readers = [words for name, words in _READERS.items() if env.get(name)]
-    found = [words for words in readers if which(words[0], path=env.get("PATH"))]
+    found = [words for words in readers if shutil.which(words[0], path=env.get("PATH"))]
     if not found:
         needed = " or ".join(words[0] for words in readers or _READERS.values())
         raise InvalidInput(f"to paste an image needs {needed}; @FILE attaches one, too")

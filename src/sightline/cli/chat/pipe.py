@@ -146,11 +146,8 @@ class PipeChat:
         self._err = err
         self._asker = None if ask is None else LineAsker(err, ask, width=_WIDTH)
         self._yes = yes
-        self._console = (
-            PlainConsole(out, width=_WIDTH, yes=yes)
-            if ask is None
-            else LineAsker(out, ask, width=_WIDTH)
-        )
+        plain = PlainConsole(out, width=_WIDTH, yes=yes)
+        self._console = plain if ask is None else LineAsker(out, ask, width=_WIDTH)
         self._answers: set[asyncio.Task[None]] = set()
         self._turning = False
         self._warned: set[str] = set()
@@ -166,9 +163,9 @@ class PipeChat:
                 message = await registry.run(line, self._host, self._console)
             while message:
                 await self._turn(message)
-                message = (
-                    None if self._asker is None else await answer_plan(self._host, self._asker)
-                )
+                if self._asker is None:
+                    break
+                message = await answer_plan(self._host, self._asker)
         except Leave:
             return False
         except SightlineError as error:

@@ -133,7 +133,7 @@ class Terminal:
             completer=_Completer(self),
             complete_in_thread=True,
             reserve_space_for_menu=5,
-            complete_while_typing=Condition(self._is_command),
+            complete_while_typing=Condition(lambda: self._text.startswith("/")),
             enable_open_in_editor=True,
             key_bindings=self._keys(),
             style=DynamicStyle(lambda: self._style),
@@ -226,24 +226,6 @@ class Terminal:
         self._frame, self._frame_at = None, loop.time()
         self._session.app.invalidate()
 
-    def _end_frame(self) -> None:
-        """Note that all is drawn, for whatever reason: what was to be drawn soon is there."""
-        self._frame_at = asyncio.get_running_loop().time()
-        if self._frame is not None:
-            self._frame.cancel()
-            self._frame = None
-
-    async def ask(self, text: str, answers: Mapping[str, str]) -> str:
-        """Ask a question and wait for the key of an answer; empty if the user turned away.
-
-        One question at a time: others wait.
-        """
-        return await self._ask(text, answers)
-
-    async def ask_line(self, text: str, begun: str = "") -> str:
-        """Ask for a line, which has `begun` already; empty if the user turned away."""
-        return await self._ask(text, {}, begun)
-
     @property
     def has_question(self) -> bool:
         """Whether somebody is asked, on the screen already or with what is drawn next."""
@@ -257,7 +239,12 @@ class Terminal:
             return ""
         return question.text
 
-    async def _ask(self, text: str, answers: Mapping[str, str], begun: str = "") -> str:
+    async def ask(self, text: str, answers: Mapping[str, str], begun: str = "") -> str:
+        """Ask a question and wait for the key of an answer; empty if the user turned away.
+
+        Without `answers` a line is asked for, which has `begun` already. One question at a time:
+        others wait.
+        """
         async with self._asking:
             await self.drain()
             buffer = self._session.default_buffer
@@ -281,8 +268,12 @@ class Terminal:
             return await asyncio.to_thread(work)
 
     def _rendered(self) -> None:
+        """Note that all is drawn, for whatever reason: what was to be drawn soon is there."""
         self.shown.set()
-        self._end_frame()
+        self._frame_at = asyncio.get_running_loop().time()
+        if self._frame is not None:
+            self._frame.cancel()
+            self._frame = None
         if self._question is not None:
             self._question.is_shown = True
 
@@ -326,8 +317,9 @@ class Terminal:
             return [("class:dim", "starting…")]
         return self.driver.status(self.width - 1)
 
-    def _is_command(self) -> bool:
-        return self._session.default_buffer.text.startswith("/")
+    @property
+    def _text(self) -> str:
+        return self._session.default_buffer.text
 
     def _is_busy(self) -> bool:
         return self.driver is not None and self.driver.busy
@@ -365,7 +357,7 @@ class Terminal:
         busy = Condition(self._is_busy)
         asking = Condition(lambda: self._question is not None)
         choosing = Condition(lambda: self._question is not None and bool(self._question.answers))
-        empty = Condition(lambda: not self._session.default_buffer.text)
+        empty = Condition(lambda: not self._text)
 
         @keys.add("enter", filter=~asking)
         def _(event: KeyPressEvent) -> None:

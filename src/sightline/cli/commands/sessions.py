@@ -66,8 +66,7 @@ async def _switch(call: CommandCall, session: str) -> None:
 @_any_name
 async def _clone(call: CommandCall, name: str) -> None:
     """Copy this session and go on in the copy."""
-    source = call.host.session
-    copy = await call.ledger(lambda ledger: ledger.sessions.clone(source.id, name))
+    copy = await call.ledger(lambda ledger: ledger.sessions.clone(call.host.session.id, name))
     _tell(call, await call.host.switch(copy))
 
 
@@ -137,10 +136,7 @@ async def _export(call: CommandCall, file: str) -> None:
     call.console.write(f"Wrote {lines} lines to {target}")
 
 
-def _describe(session: Session) -> str:
-    many = "1 group" if session.groups == 1 else f"{session.groups} groups"
-    return f"session {session.id}, {session.name}: {many}, {session.tokens:,} tokens"
-
-
 def _tell(call: CommandCall, session: Session) -> None:
-    call.console.write(f"Now in {_describe(session)}")
+    many = "1 group" if session.groups == 1 else f"{session.groups} groups"
+    weight = f"{many}, {session.tokens:,} tokens"
+    call.console.write(f"Now in session {session.id}, {session.name}: {weight}")
