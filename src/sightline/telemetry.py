@@ -50,9 +50,10 @@ def started(
         return None
     from opentelemetry import trace
 
+    above = _span_context(parent)
     return trace.get_tracer(SCOPE).start_span(
         name,
-        _context_of(parent) if parent else None,
+        None if above is None else trace.set_span_in_context(trace.NonRecordingSpan(above)),
         trace.SpanKind[kind.upper()],
         dict(attributes),
         None,
@@ -158,10 +159,3 @@ def _span_context(text: str) -> Any:
     trace_id, span_id, flags = (int(part, 16) for part in found.groups())
     flag = trace.TraceFlags(flags)
     return trace.SpanContext(trace_id, span_id, is_remote=True, trace_flags=flag)
-
-
-def _context_of(parent: str) -> Any:
-    from opentelemetry import trace
-
-    found = _span_context(parent)
-    return None if found is None else trace.set_span_in_context(trace.NonRecordingSpan(found))

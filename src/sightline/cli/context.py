@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 import msgspec
 
+from sightline.agent.host.journal import Journal, Recorded, RequestLine
+from sightline.agent.host.status import by_group, status_of
 from sightline.cli.clean import clean, clean_line
 from sightline.cli.options import db_option, examples, ledger_path
 from sightline.cli.out import say, write_exactly, write_json_lines
+from sightline.context.dialects.request import Request
 from sightline.context.ledger import Ledger, Session
+from sightline.context.ledger.work import hold_on
+from sightline.context.messages.parts import File, Message, Reasoning, ToolCall, ToolResult
+from sightline.context.slots.prompt import Receipt
 from sightline.errors import InvalidInput, LedgerDamaged, NotFound
-
-if TYPE_CHECKING:
-    from sightline.agent.host.journal import Journal, Recorded, RequestLine
-    from sightline.context.dialects.request import Request
-    from sightline.context.messages.parts import Message
-
 
 _RULE: Final = "──"
 
@@ -58,19 +59,16 @@ def context(
         raise InvalidInput("--raw is for one request: give --turn, and not --json")
     if request is not None and turn is None:
         raise InvalidInput("--request counts within a turn: give --turn, too")
-    from sightline.agent.host.journal import Journal
-
     with Ledger(ledger_path(db), mode="read") as ledger:
         found = ledger.sessions.resolve(session) if session else _latest(ledger)
-        journal = Journal(ledger.path, read_only=True)
-        try:
+        with closing(Journal(ledger.path, read_only=True)) as journal:
             if turn is None:
                 _list(ledger, journal, found, as_json=as_json)
                 return
             recorded = journal.request(found.id, turn, request or 1)
-        finally:
-            journal.close()
-        receipt = _receipt(ledger, recorded.line.receipt_id)
+        if recorded.line.receipt_id is None:
+            raise NotFound("the ledger has no receipt for this request")
+        receipt = ledger.accounts.receipt(recorded.line.receipt_id).body
     sent = _sent_request(recorded, receipt)
     if raw:
         write_exactly(sent.data)
@@ -95,9 +93,6 @@ def _latest(ledger: Ledger) -> Session:
 
 
 def _list(ledger: Ledger, journal: Journal, session: Session, *, as_json: bool) -> None:
-    from sightline.agent.host.status import by_group, status_of
-    from sightline.context.ledger.work import hold_on
-
     hold = hold_on(ledger.work, session.id)
     lines = journal.requests(session.id)
     if not lines:
@@ -126,12 +121,6 @@ def _row(line: RequestLine, status: str | None) -> str:
     )
 
 
-def _receipt(ledger: Ledger, receipt_id: int | None) -> dict[str, Any]:
-    if receipt_id is None:
-        raise NotFound("the ledger has no receipt for this request")
-    return ledger.accounts.receipt(receipt_id).body
-
-
 def _sent_request(recorded: Recorded, receipt: dict[str, Any]) -> Request:
     """Encode a recorded request; raise `LedgerDamaged` unless it is the one that was sent."""
     request = recorded.to_request()
@@ -148,8 +137,6 @@ def _sent_request(recorded: Recorded, receipt: dict[str, Any]) -> Request:
 
 
 def _text(recorded: Recorded, receipt: dict[str, Any]) -> Iterator[str]:
-    from sightline.context.slots.prompt import Receipt
-
     account = msgspec.convert({k: v for k, v in receipt.items() if k != "request"}, Receipt)
     yield f"{recorded.line.model}, {recorded.line.bytes} bytes, sent {recorded.line.sent_at}"
     yield account.table()
@@ -162,8 +149,6 @@ def _text(recorded: Recorded, receipt: dict[str, Any]) -> Iterator[str]:
 
 
 def _parts(message: Message) -> Iterator[str]:
-    from sightline.context.messages.parts import File, Reasoning, ToolCall, ToolResult
-
     for part in message.parts:
         match part:
             case ToolCall():

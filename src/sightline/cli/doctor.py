@@ -37,12 +37,10 @@ from sightline.cli.options import configured_path, examples
 from sightline.cli.out import Progress, confirm, say, tell, write_json_lines
 from sightline.config import Settings, load
 from sightline.context.dialects import Options, encode
-from sightline.context.dialects.events import Stopped, UsageArrived
+from sightline.context.dialects.events import Stopped, Usage, UsageArrived, cost
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.usage import Usage, cost
 from sightline.context.messages.parts import Message
-from sightline.context.slots.prompt import Prompt, digest_of
-from sightline.context.slots.receipt import Receipt
+from sightline.context.slots.prompt import Prompt, Receipt, digest_of
 from sightline.context.tokens.estimate import estimate
 from sightline.errors import ApprovalNeeded, InvalidInput, ModelFailed, SightlineError
 from sightline.slop.discovery.directory import Discovery, standard_directories

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 import click
+import msgspec
 from platformdirs import user_state_path
 
 from sightline.cli.inspect import LOOPBACK, listen, private, save_page
@@ -26,9 +27,12 @@ from sightline.cli.out import Progress, notice, say, tell, write_json_lines
 from sightline.context.ledger import Ledger, Session
 from sightline.context.messages.gate import Gate, shown_text
 from sightline.errors import InvalidInput, LedgerUnavailable, SightlineError
+from sightline.gateway.observer import Observer, Passed, Passing, passed_of
+from sightline.gateway.report import line_of, summarise, summary_lines
+from sightline.gateway.spans import trace_passed
+from sightline.slop.protocol.jsontext import escape_controls
 
 if TYPE_CHECKING:
-    from sightline.gateway.observer import Passed, Passing
     from sightline.gateway.tail import LiveTail, Mode
 
 
@@ -122,9 +126,6 @@ def _run(context: click.Context, program: tuple[str, ...]) -> None:
 @click.pass_context
 def report(context: click.Context, session: str | None, html: Path | None) -> None:
     """Say what a recorded session cost and lost, request by request; without one, the last."""
-    from sightline.gateway.observer import passed_of
-    from sightline.gateway.report import line_of, summarise, summary_lines
-
     with Ledger(ledger_path(context.obj["db"]), mode="read") as ledger:
         found = _recorded(ledger, session)
         kept = sorted(ledger.exchanges.list(found.id), key=lambda one: one.sent_at)
@@ -163,7 +164,6 @@ def import_(context: click.Context, paths: tuple[Path, ...]) -> None:
     sightline gateway import ~/.claude/projects ~/.codex/sessions
     """
     from sightline.gateway.imports import import_transcripts
-    from sightline.gateway.report import summarise, summary_lines
 
     with Ledger(ledger_path(context.obj["db"])) as ledger, Progress("files read") as progress:
         done = import_transcripts(ledger, paths, progress)
@@ -207,7 +207,6 @@ async def _serve(
 
     It is never ready where it is to record, and has no ledger.
     """
-    from sightline.gateway.observer import Observer
     from sightline.gateway.proxy import Gateway, server_of
 
     ways = chosen(upstreams, {**os.environ, **codex_way(program)})
@@ -314,12 +313,10 @@ def _ledger(db: Path | None) -> Ledger | None:
         return None
 
 
-async def _watch(seen: asyncio.Queue[Passing | None], observer: Any, screen: _Screen) -> None:
+async def _watch(seen: asyncio.Queue[Passing | None], observer: Observer, screen: _Screen) -> None:
     """Look at what has passed, one after the other, beside the traffic."""
     # Whoever looks gives way ten times as often: a request that passes must not wait for it.
     sys.setswitchinterval(0.0005)
-    from sightline.gateway.spans import trace_passed
-
     while (passing := await seen.get()) is not None:
         passed = await asyncio.to_thread(observer.observe, passing)
         trace_passed(passed, passing)
@@ -340,9 +337,6 @@ class _Screen:
             self._write(passed)
 
     def _write(self, passed: Passed) -> None:
-        from sightline.gateway.report import line_of
-        from sightline.slop.protocol.jsontext import escape_controls
-
         if self._as_json:
             tell(escape_controls(_plain(passed)).decode())
             return
@@ -350,8 +344,6 @@ class _Screen:
 
     def end(self) -> None:
         """Say what was held back, and the sum."""
-        from sightline.gateway.report import summarise, summary_lines
-
         if self._as_json and self._held:
             for passed in self._passed:
                 self._write(passed)
@@ -362,8 +354,6 @@ class _Screen:
 
 
 def _plain(passed: Passed) -> bytes:
-    import msgspec
-
     found: dict[str, Any] = msgspec.to_builtins(passed)
     if passed.source:
         found |= dict.fromkeys(("status", "bytes", "first_ms", "total_ms"))

@@ -37,7 +37,7 @@ def write_json(value: object) -> None:
 
     Bytes are JSON already, here and below.
     """
-    if _at_terminal():
+    if sys.stdout.isatty():
         import msgspec  # not before the first prompt of a chat
 
         value = msgspec.json.format(_json(value), indent=2)
@@ -50,18 +50,18 @@ def write_json_lines(values: Iterable[object]) -> None:
 
     for value in values:
         text = escape_controls(_json(value)).decode()
-        _put_exactly(clean_json(text) if _at_terminal() else text)
+        _put_exactly(clean_json(text) if sys.stdout.isatty() else text)
 
 
 def write_text(blocks: Iterable[str]) -> None:
     """Write blocks of text, each with a line break after it."""
     for block in blocks:
-        _put_exactly(clean(block) if _at_terminal() else harmless(block))
+        _put_exactly(clean(block) if sys.stdout.isatty() else harmless(block))
 
 
 def write_exactly(data: bytes) -> None:
     """Write JSON whose very bytes were asked for; at a terminal it is spelled to be seen."""
-    if _at_terminal():
+    if sys.stdout.isatty():
         write_json_lines([data])
     else:
         sys.stdout.buffer.write(data)
@@ -71,7 +71,7 @@ def write_exactly(data: bytes) -> None:
 def write_page(parts: Iterable[str]) -> None:
     """Write one text that comes in parts."""
     for part in parts:
-        _put_exactly(clean(part) if _at_terminal() else harmless(part), end="")
+        _put_exactly(clean(part) if sys.stdout.isatty() else harmless(part), end="")
 
 
 def write_screen(lines: Iterable[tuple[bool, str]]) -> None:
@@ -128,11 +128,10 @@ class Writable(Protocol):
     """A stream of text, as far as commands need one."""
 
     def write(self, text: str, /) -> int: ...
-    def flush(self) -> None: ...
 
 
 class Outlet:
-    """stdout or stderr, for what writes to streams: its text is made harmless."""
+    """stdout or stderr, for what writes to streams: its text is made harmless, and out at once."""
 
     def __init__(self, *, err: bool = False) -> None:
         self._err = err
@@ -140,9 +139,6 @@ class Outlet:
     def write(self, text: str) -> int:
         _put(sys.stderr if self._err else sys.stdout, clean(text))
         return len(text)
-
-    def flush(self) -> None:
-        """Do nothing: what was written is out."""
 
 
 def clean_logs() -> None:
@@ -207,10 +203,6 @@ def _json(value: object) -> bytes:
     import msgspec
 
     return value if isinstance(value, bytes) else msgspec.json.encode(value)
-
-
-def _at_terminal() -> bool:
-    return sys.stdout.isatty()
 
 
 def _put(stream: TextIO, text: str) -> None:

@@ -10,12 +10,10 @@ import msgspec
 from sightline.cli.io import STDIN, max_bytes_option, read_as
 from sightline.cli.options import examples
 from sightline.cli.out import tell, write_json, write_text
-from sightline.context.projection.body import FORMATS, check_format
 from sightline.context.projection.moment import parse_moment
-from sightline.context.projection.names import NAME_LIMIT
 from sightline.context.projection.select import select
-from sightline.context.projection.tail import render_tail
-from sightline.context.projection.tools import GROUP_FROM, dynamic_tools, fixed_tools
+from sightline.context.projection.tail import FORMATS, check_format, render_tail
+from sightline.context.projection.tools import GROUP_FROM, NAME_LIMIT, dynamic_tools, fixed_tools
 from sightline.context.projection.world_json import read_world
 from sightline.errors import DoesNotFit
 from sightline.slop.protocol.codec import decode

@@ -175,8 +175,7 @@ class ChatDriver:
         size = f", {many}" if session.groups else ""
         number = f"session {session.id}"
         name = "" if session.name == number else f", {session.name}"
-        where = f"{number}{name}{size}"
-        self.paint([line_of(f"{where}. /help lists commands.", "dim")])
+        self.paint([line_of(f"{number}{name}{size}. /help lists commands.", "dim")])
 
     async def recap(self) -> None:
         """Show how the conversation ended that is gone on with."""

@@ -206,7 +206,6 @@ class PipeChat:
             elif isinstance(event, TurnEnded):
                 if event.text:
                     self._out.write(f"{clean(strip_state(event.text)).strip()}\n")
-                    self._out.flush()
                 # A limit leaves an answer, if not all of it.
                 if not needed and not (event.outcome == "limit" and event.text):
                     self._failed(exit_code_of(event))
@@ -240,7 +239,6 @@ class PipeChat:
     def _tell(self, lines: list[Line]) -> None:
         for line in lines:
             self._err.write(f"{text_of(line).rstrip()}\n")
-        self._err.flush()
 
     def _failed(self, code: int) -> None:
         self.exit_code = self.exit_code or code

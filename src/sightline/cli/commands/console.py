@@ -123,7 +123,6 @@ class PlainConsole:
 
     def write(self, text: str) -> None:
         self._out.write(f"{clean(text)}\n")
-        self._out.flush()
 
     def draw(self, lines: Iterable[Line]) -> None:
         for line in lines:

@@ -17,7 +17,6 @@ from sightline.cli.commands.offers import offering
 from sightline.cli.commands.picture import draw, picture_of
 from sightline.config import Settings, WindowSettings
 from sightline.context.ledger import Group, Ledger
-from sightline.context.messages.entries import Entry
 from sightline.context.messages.window import Window
 from sightline.context.slots.prompt import Prompt
 from sightline.errors import NotFound
@@ -251,7 +250,7 @@ async def _group_text(call: CommandCall, group: int) -> str:
     return transcript(entries)
 
 
-def transcript(source: Prompt | Sequence[Entry]) -> str:
+def transcript(source: Prompt | Sequence[parts.Entry]) -> str:
     """Write a prompt, with its tools and its boundary, or stored messages."""
     lines = _prompt_lines(source) if isinstance(source, Prompt) else _entry_lines(source)
     return "\n".join(lines)
@@ -270,7 +269,7 @@ def _prompt_lines(prompt: Prompt) -> Iterator[str]:
     yield f"── {receipt.total:,} of {receipt.budget:,} tokens, {receipt.free:,} free"
 
 
-def _entry_lines(entries: Iterable[Entry]) -> Iterator[str]:
+def _entry_lines(entries: Iterable[parts.Entry]) -> Iterator[str]:
     for entry in entries:
         mark = "" if entry.status == "complete" else f", {entry.status}"
         yield f"── {entry.role} (message {entry.id}, {entry.tokens:,} tokens{mark})"

@@ -11,7 +11,6 @@ import click
 from sightline.cli.commands.command import CommandCall, Section
 from sightline.cli.commands.console import columns
 from sightline.cli.commands.offers import AppPath, find_path, offering
-from sightline.context.dialects.causes import CAUSES
 from sightline.context.dialects.drift import Drift
 from sightline.context.dialects.missed import CAUSES, cause_of
 from sightline.context.ledger import Ledger, StoredUsage, Totals

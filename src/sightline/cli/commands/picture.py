@@ -15,7 +15,7 @@ from typing import Final
 
 from sightline.cli.clean import clean_line
 from sightline.cli.commands.console import Line, Piece, cut, width_of
-from sightline.context.slots.receipt import Receipt
+from sightline.context.slots.prompt import Receipt
 
 FREE: Final = "free"
 RESERVE: Final = "reserve"
