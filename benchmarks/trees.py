@@ -25,10 +25,9 @@ from benchmarks.harness import Row, allocated, measure, measure_each
 from sightline.slop.protocol import codec
 from sightline.slop.protocol.compaction import compact
 from sightline.slop.protocol.diff import diff
-from sightline.slop.protocol.livetext import LiveText
 from sightline.slop.protocol.patch import Op, apply, encode_ops
 from sightline.slop.protocol.path import join
-from sightline.slop.protocol.text import format_blocks, format_tree
+from sightline.slop.protocol.text import LiveText, format_blocks, format_tree
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.view import Projector, View
 

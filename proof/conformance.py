@@ -21,8 +21,8 @@ from slop_ai import SlopConsumer, SlopServer
 from slop_ai.transports import unix as peer_unix
 from slop_ai.transports.unix_client import UnixClientTransport
 
-from sightline.slop.conform.asking import TrialTarget
 from sightline.slop.conform.requirements import REQUIREMENTS
+from sightline.slop.conform.trial import TrialTarget
 from sightline.slop.hub.address import dial_address
 from sightline.slop.hub.client import Client
 from sightline.slop.hub.trying import TrialBounds, Tried, try_consumer, try_provider

@@ -10,8 +10,7 @@ import pytest
 
 from sightline.context.projection.escape import reveal
 from sightline.context.projection.tail import escaped_lines, tree_body
-from sightline.slop.protocol.livetext import LiveText
-from sightline.slop.protocol.text import format_tree, write_lines
+from sightline.slop.protocol.text import LiveText, format_tree, write_lines
 from sightline.slop.protocol.tree import Node
 from support.edits import any_path, edited, grown, with_long_list
 from support.share import share

@@ -12,7 +12,7 @@ from sightline.slop.protocol.codec import decode, encode, from_value
 from sightline.slop.protocol.diff import diff
 from sightline.slop.protocol.limits import WIRE
 from sightline.slop.protocol.patch import apply, decode_ops, encode_ops
-from sightline.slop.protocol.share import share
+from sightline.slop.protocol.rewrite import share
 from sightline.slop.protocol.text import format_blocks
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.view import Projector, View, project

@@ -16,7 +16,7 @@ from sightline.cli.live import address_argument, token_option
 from sightline.cli.options import examples
 from sightline.cli.out import say, tell, write_json_lines
 from sightline.errors import ActionFailed, InvalidInput
-from sightline.slop.conform.asking import TrialTarget
+from sightline.slop.conform.trial import TrialTarget
 from sightline.slop.hub.address import dial_address
 from sightline.slop.hub.trying import TrialBounds, Tried, try_consumer, try_provider
 from sightline.slop.transports.link import Handler, Link

@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from sightline.slop.protocol.diff import diff
     from sightline.slop.protocol.ids import legal_id
     from sightline.slop.protocol.limits import ProviderLimits
-    from sightline.slop.protocol.livetext import LiveText
     from sightline.slop.protocol.patch import Op, apply
     from sightline.slop.protocol.patience import Patience
-    from sightline.slop.protocol.text import format_tree
+    from sightline.slop.protocol.text import LiveText, format_tree
     from sightline.slop.protocol.tree import Affordance, ContentRef, Meta, Node
     from sightline.slop.protocol.view import Projector, View, project
     from sightline.slop.protocol.world import AppState, AvailableApp, World
@@ -75,10 +74,9 @@ __getattr__, __dir__ = lazily(
         "sightline.slop.protocol.diff": "diff",
         "sightline.slop.protocol.ids": "legal_id",
         "sightline.slop.protocol.limits": "ProviderLimits",
-        "sightline.slop.protocol.livetext": "LiveText",
         "sightline.slop.protocol.patch": "Op apply",
         "sightline.slop.protocol.patience": "Patience",
-        "sightline.slop.protocol.text": "format_tree",
+        "sightline.slop.protocol.text": "LiveText format_tree",
         "sightline.slop.protocol.tree": "Affordance ContentRef Meta Node",
         "sightline.slop.protocol.view": "Projector View project",
         "sightline.slop.protocol.world": "AppState AvailableApp World",

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from sightline.slop.conform.asking import TrialTarget
 from sightline.slop.conform.consumers import CONSUMER_TRIALS, following
 from sightline.slop.conform.requirements import REQUIREMENTS
-from sightline.slop.conform.trial import Message, Say, Verdict
+from sightline.slop.conform.trial import Message, Say, TrialTarget, Verdict
 from sightline.slop.hub.client import Dial
 from sightline.slop.hub.trying import PROVIDER_TRIALS, TrialBounds, try_consumer, try_provider
 from sightline.slop.protocol.codec import from_value

@@ -7,11 +7,10 @@ import random
 import pytest
 
 from sightline.errors import InvalidInput
-from sightline.slop.protocol.bounds import Bound, Bounding, Bounds
 from sightline.slop.protocol.codec import from_value
 from sightline.slop.protocol.text import format_tree
 from sightline.slop.protocol.tree import Node
-from sightline.slop.protocol.view import View
+from sightline.slop.protocol.view import Bound, Bounding, Bounds, View
 from support.trees import Tree, edited
 
 

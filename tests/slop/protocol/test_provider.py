@@ -17,8 +17,7 @@ from sightline.slop.protocol.connection import (
 from sightline.slop.protocol.limits import ProviderLimits
 from sightline.slop.protocol.messages import ErrorInfo, ProviderInfo
 from sightline.slop.protocol.patch import apply, ops_from_value
-from sightline.slop.protocol.provider import CAPABILITIES, Provider
-from sightline.slop.protocol.showing import Showing
+from sightline.slop.protocol.provider import CAPABILITIES, Provider, Showing
 from sightline.slop.protocol.tree import Node
 
 Json = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from sightline.slop.protocol.codec import from_value
-from sightline.slop.protocol.share import share
+from sightline.slop.protocol.rewrite import share
 from sightline.slop.protocol.tree import Node
 from support.trees import copy_of, pair, tree, wide
 

@@ -50,8 +50,7 @@ from sightline.context.projection.moment import format_moment
 from sightline.errors import InvalidInput
 from sightline.slop.protocol.codec import encode
 from sightline.slop.protocol.jsontext import canonical, members
-from sightline.slop.protocol.livetext import LiveText
-from sightline.slop.protocol.text import format_blocks, write_lines
+from sightline.slop.protocol.text import LiveText, format_blocks, write_lines
 from sightline.slop.protocol.tree import TEXT_FIELDS, Extra, Node
 from sightline.slop.protocol.world import AppState, AvailableApp, World
 

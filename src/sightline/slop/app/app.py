@@ -49,7 +49,6 @@ from sightline.slop.app.serving import COALESCE_S, PATIENCE, Answer, Serving
 from sightline.slop.app.tasks import Clock, Task, Tasks, system_clock
 from sightline.slop.discovery.descriptor import Descriptor, Transport, Unix, Ws
 from sightline.slop.discovery.directory import announced
-from sightline.slop.protocol.bounds import Bound
 from sightline.slop.protocol.connection import Connection, QueryRequested, event_body
 from sightline.slop.protocol.ids import app_id_problem, id_problem, suggested_app_id
 from sightline.slop.protocol.limits import ProviderLimits
@@ -58,6 +57,7 @@ from sightline.slop.protocol.path import parse_path
 from sightline.slop.protocol.patience import Patience
 from sightline.slop.protocol.provider import CAPABILITIES, Provider
 from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.view import Bound
 from sightline.slop.transports.door import Door
 from sightline.slop.transports.link import Link, LinkClosed, Peer
 from sightline.slop.transports.nats_url import nats_module

@@ -42,7 +42,7 @@ from sightline.slop.app.exposure import Exposure
 from sightline.slop.app.pattern import Branch, Pattern
 from sightline.slop.protocol.ids import legal_id
 from sightline.slop.protocol.path import format_path
-from sightline.slop.protocol.share import share
+from sightline.slop.protocol.rewrite import share
 from sightline.slop.protocol.tree import Node
 
 Ids = tuple[str, ...]

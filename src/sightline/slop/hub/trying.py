@@ -13,17 +13,22 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from sightline.errors import LetGo, SightlineError
-from sightline.slop.conform.asking import TrialTarget
 from sightline.slop.conform.consumers import CONSUMER_TRIALS
-from sightline.slop.conform.conversation import CONVERSATION
+from sightline.slop.conform.providers import PROVIDER_TRIALS
 from sightline.slop.conform.requirements import REQUIREMENTS
-from sightline.slop.conform.trial import Message, NotShown, Say, Trial, TrialKind, Verdict
-from sightline.slop.conform.views import VIEWS
+from sightline.slop.conform.trial import (
+    Message,
+    NotShown,
+    Say,
+    Trial,
+    TrialKind,
+    TrialTarget,
+    Verdict,
+)
 from sightline.slop.hub.client import Dial
 from sightline.slop.protocol.jsontext import NESTING, loads, nests_deeper
 from sightline.slop.transports.link import Link, LinkClosed
 
-PROVIDER_TRIALS: Final = (*CONVERSATION, *VIEWS)
 _TEXT_BYTES: Final = 500
 _KEPT: Final = 40
 

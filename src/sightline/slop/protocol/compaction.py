@@ -31,9 +31,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from sightline.slop.protocol.rewrite import settled
+from sightline.slop.protocol.rewrite import settled, share
 from sightline.slop.protocol.shapes import compacted_node
-from sightline.slop.protocol.share import share
 from sightline.slop.protocol.siblings import Chunk, ShortList, Siblings
 from sightline.slop.protocol.tree import DEFAULT_SALIENCE, Node
 

@@ -44,8 +44,8 @@ from sightline.slop.protocol.pieces import (
     most_values,
     size,
 )
+from sightline.slop.protocol.rewrite import share, share_steps
 from sightline.slop.protocol.rules import field_violations, value_violations
-from sightline.slop.protocol.share import share, share_steps
 from sightline.slop.protocol.tree import ChildList, Node
 
 

@@ -1,4 +1,10 @@
-"""Rewrite a tree from a rule for one node, and reuse the last rewriting.
+"""Keep the objects of an old tree wherever a new one says the same, or is made of it anew.
+
+`share(old, new) == new`, and every subtree of the result that equals the one at
+the same path in `old` *is* the one in `old`. After it, comparing the two trees
+costs what changed, not what is there.
+
+`rewrite` makes a tree from a rule for one node, and reuses the last rewriting.
 
 A `RewriteStage` decides node by node, on the way down, whether a node is kept as it is,
 replaced, dropped, or entered. What was entered is put together again on the way
@@ -13,16 +19,20 @@ backwards, which is bottom-up.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import zip_longest
 from operator import is_
 from typing import Final, Protocol, overload
 
 import msgspec
 
+from sightline.slop.protocol.pieces import Steps, finish
 from sightline.slop.protocol.siblings import Chunk, Siblings
 from sightline.slop.protocol.tree import ChildList, Node, same_presence
 
 DESCEND: Final = object()
 _REMEMBERED_CHUNKS: Final = 4096
+# So many nodes are shared before everybody else has a turn.
+_NODES: Final = 256
 
 
 class RewriteStage(Protocol):
@@ -167,12 +177,52 @@ def settled(result: Node | None, past: Node | None) -> Node | None:
     """Prefer last time's object if it says the same, and its list of children if that does."""
     if result is None or past is None or result is past:
         return result
-    if not same_presence(result.child_list, past.child_list):
-        return result
-    if len(result.children) != len(past.children):
-        return result
-    if not all(map(is_, result.children, past.children)):
+    if not (
+        same_presence(result.child_list, past.child_list)
+        and len(result.children) == len(past.children)
+        and all(map(is_, result.children, past.children))
+    ):
         return result
     if result.same_fields(past):
         return past
-    return result.with_child_list(past.child_list)
+    kept = result.child_list is past.child_list
+    return result if kept else result.with_child_list(past.child_list)
+
+
+def share(old: Node, new: Node) -> Node:
+    """Return `new`, made of the parts of `old` that did not change."""
+    return finish(share_steps(old, new))
+
+
+def share_steps(old: Node, new: Node) -> Steps[Node]:
+    """Like `share`, some nodes at a time; see `pieces`."""
+    top = [new]
+    # Document order: every parent comes before its children, so backwards is bottom-up. Each with
+    # what becomes of its children, and its own place among those of its parent.
+    order: list[tuple[Node, Node, list[Node], list[Node], int]] = []
+    stack = [(old, new, top, 0)] if old is not new else []
+    seen = 0
+    while stack:
+        before, after, home, at = stack.pop()
+        children = list(after.children)
+        order.append((before, after, children, home, at))
+        for index, (past, child) in enumerate(zip_longest(before.children, children)):
+            if past is child or child is None:
+                continue
+            if past is None or past.id != child.id:
+                past = before.child(child.id)
+            if past is not None and past is not child:
+                stack.append((past, child, children, index))
+        seen += 1 + len(children)
+        if seen > _NODES:
+            seen = 0
+            yield
+    for before, after, children, home, at in reversed(order):
+        if not all(map(is_, children, after.children)):
+            after = after.with_child_list(tuple(children))
+        home[at] = settled(after, before)
+        seen += 1
+        if seen > _NODES:
+            seen = 0
+            yield
+    return top[0]

@@ -1,20 +1,30 @@
-"""What can be tried of a provider's conversation: greetings, requests, refusals, changes. Pure.
+"""What can be tried of a provider: its conversation, and its views held against its tree. Pure.
 
 Nothing of the provider's is done: what is invoked are a node and an action that no app has, and,
 unless it is only to be looked at, one action of its own that is not dangerous, with params
 that its schema forbids. One action that may really run can be named (`TrialTarget.act`).
+
+A view and the tree are of one state where the tree is the same before and after it was asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from sightline.errors import InvalidPatch, Violation
-from sightline.slop.conform.asking import (
+from sightline.errors import InvalidInput, InvalidPatch, Violation
+from sightline.slop.conform.trial import (
     NO_ACTION,
     NOWHERE,
+    Message,
+    NotShown,
+    Part,
+    Say,
+    SeenNode,
+    Trial,
     TrialTarget,
+    Verdict,
+    answers,
     ask,
     before_answer,
     code_of,
@@ -24,13 +34,19 @@ from sightline.slop.conform.asking import (
     query,
     sound,
     tries,
+    walk_answer,
+    where,
     whole_tree,
 )
-from sightline.slop.conform.trial import Message, NotShown, Say, Trial, Verdict, answers
+from sightline.slop.protocol.codec import from_value
 from sightline.slop.protocol.patch import apply, ops_from_value
 from sightline.slop.protocol.rules import violations
 from sightline.slop.protocol.tree import Node
+from sightline.slop.protocol.view import View, project
 
+_TRIES: Final = 3
+# Tenths of salience that are asked for.
+_LEVELS: Final = (2, 5, 6, 10)
 _PUBLIC_CAPABILITIES: Final = frozenset(
     {"state", "patches", "affordances", "attention", "windowing", "async", "content_refs"}
 )
@@ -74,9 +90,7 @@ def subscribing(target: TrialTarget) -> Trial:
         same = one.get("tree") == other.get("tree")
     return [
         Verdict("subscribe.snapshot", begun and counted),
-        Verdict(
-            "subscribe.defaults", same, "" if same is not None else "the state changed between"
-        ),
+        Verdict("subscribe.defaults", same, "the state changed between" if same is None else ""),
         Verdict("path.root", all(are) and same is not False),
     ]
 
@@ -338,14 +352,13 @@ def acting(target: TrialTarget) -> Trial:
     seqs = [step.get("seq") for step in steps]
     versions = [step.get("version") for step in steps]
     follows = [patch.get("base") for patch in patches] == versions[:-1]
-    ours = target.offers("x-base")
     return [
         Verdict("order.patches-before-result", before_result),
         Verdict("order.within", not _patches(early) and _rising(seqs)),
         Verdict("seq.counts", seqs == list(range(len(steps)))),
         Verdict("version.monotonic", _rising(versions)),
         Verdict("ops.exact", *_followed(tree, patches, whole)),
-        Verdict("base.said", follows if ours else None, "" if ours else "x-base is not declared"),
+        where(target.offers("x-base"), "base.said", follows, "x-base is not declared"),
         Verdict("change.none", all(patch.get("ops") for patch in patches)),
     ]
 
@@ -370,7 +383,226 @@ def _followed(tree: Node, patches: list[Message], whole: Message) -> tuple[bool 
     return tree == sound(whole), ""
 
 
-CONVERSATION: Final = (
+def _view_of(views: Mapping[str, Message], tree: Node) -> Part[dict[str, list[SeenNode]] | None]:
+    """Ask for views of a tree; None if they are of another version of it."""
+    found: dict[str, list[SeenNode]] = {}
+    for name, options in views.items():
+        answer = yield from ask(query(name, **options))
+        if answer.get("type") != "snapshot":
+            raise NotShown(f"a query is refused: {code_of(answer)}")
+        found[name] = list(walk_answer(answer.get("tree")))
+    again = yield from whole_tree()
+    return found if again == tree else None
+
+
+def _views(
+    choose: Callable[[Node], Mapping[str, Message]],
+) -> Part[tuple[Node, Mapping[str, Message], dict[str, list[SeenNode]]]]:
+    """Ask for views of one state of the app: between two equal answers it did not change.
+
+    Returns the whole tree, the views that were chosen, and what was shown of each.
+    """
+    for _ in range(_TRIES):
+        tree = yield from whole_tree()
+        views = choose(tree)
+        found = yield from _view_of(views, tree)
+        if found is not None:
+            return tree, views, found
+    raise NotShown("the state changes faster than it can be asked for")
+
+
+def _shows(seen: list[SeenNode], tree: Node, view: View) -> bool:
+    """Tell whether an answer has the nodes that a view of a tree has, in their order."""
+    return [node.path for node in seen] == _shown_paths(tree, view)
+
+
+def _shown_paths(tree: Node, view: View) -> list[str]:
+    return [path for path, _ in paths_of(project(tree, view))]
+
+
+def _filled(value: Message) -> set[str]:
+    """The fields of a node that say something; deployed peers send empty ones."""
+    return {name for name, member in value.items() if member not in (None, [], {})}
+
+
+def _meta(value: Message) -> Message:
+    meta = value.get("meta")
+    return meta if isinstance(meta, dict) else {}
+
+
+@tries("view.depth", "view.depth-leaf", "view.stub", "scaling.summary", "scaling.actions-on-stubs")
+def asking_for_depth(_: TrialTarget) -> Trial:
+    """Compare what is shown at some depths with the whole."""
+
+    def choose(tree: Node) -> dict[str, Message]:
+        if not any(child.children for child in tree.children):
+            raise NotShown("the tree has fewer than three levels")
+        rich = [child.id for child in tree.children if child.children and child.affordances]
+        inner = {f"in {child_id}": {"path": f"/{child_id}"} for child_id in rich[:1]}
+        return {**{f"d{depth}": {"depth": depth} for depth in range(3)}, **inner}
+
+    tree, _options, found = yield from _views(choose)
+    deep = all(_shows(found[f"d{depth}"], tree, View(depth=depth)) for depth in range(3))
+    nodes = dict(paths_of(tree))
+    stubs: list[SeenNode] = []
+    leaves: list[SeenNode] = []
+    for depth in range(3):
+        for seen in found[f"d{depth}"]:
+            if seen.distance == depth and seen.path in nodes:
+                (stubs if nodes[seen.path].children else leaves).append(seen)
+    bare = all(
+        _filled(seen.value) <= {"id", "type", "meta"}
+        and _meta(seen.value).get("total_children") is not None
+        for seen in stubs
+    )
+    kept = [seen for seen in stubs if nodes[seen.path].meta.summary]
+    summarized = all(_meta(s.value).get("summary") == nodes[s.path].meta.summary for s in kept)
+    whole = all(_is_whole(seen.value, nodes[seen.path]) for seen in leaves)
+    opened = [shown[0].value for name, shown in found.items() if name.startswith("in ") and shown]
+    open_again = all(value.get("affordances") for value in opened)
+    quiet = not any(seen.value.get("affordances") for seen in stubs)
+    return [
+        Verdict("view.depth", deep),
+        where(leaves, "view.depth-leaf", whole, "no leaf there"),
+        Verdict("view.stub", bare),
+        where(kept, "scaling.summary", summarized, "no stub had a summary"),
+        where(opened, "scaling.actions-on-stubs", quiet and open_again, "no stub has actions"),
+    ]
+
+
+def _is_whole(value: Message, node: Node) -> bool:
+    try:
+        shown = from_value(value)
+    except InvalidInput:
+        return False
+    actions = [item.action for item in node.affordances]
+    return shown.properties == node.properties and actions == [i.action for i in shown.affordances]
+
+
+@tries("view.compacted", "view.compact-spares", "view.compact-score", "view.not-blurred")
+def asking_for_few_nodes(_: TrialTarget) -> Trial:
+    """Ask for fewer nodes than there are."""
+
+    def choose(tree: Node) -> dict[str, Message]:
+        count = sum(1 for _ in tree.walk())
+        least = len(_shown_paths(tree, View(max_nodes=1)))
+        if least == count:
+            raise NotShown("nothing in the tree may be collapsed")
+        return {"least": {"max_nodes": least}, "between": {"max_nodes": (least + count) // 2}}
+
+    tree, views, found = yield from _views(choose)
+    nodes = dict(paths_of(tree))
+    collapsed = [
+        seen
+        for seen in found["least"]
+        if seen.path in nodes and nodes[seen.path].children and not seen.value.get("children")
+    ]
+    shapes = [_is_compacted(seen.value, nodes[seen.path]) for seen in collapsed]
+    shown = {seen.path for seen in found["least"]}
+    spared = all(f"/{child.id}" in shown for child in tree.children)
+    pinned = all(path in shown for path, node in nodes.items() if node.meta.pinned)
+    scored = all(_shows(found[name], tree, View(**wanted)) for name, wanted in views.items())
+    originals = [nodes[seen.path] for seen in collapsed]
+    rich = [node for node in originals if node.properties or node.affordances]
+    return [
+        Verdict("view.compacted", bool(shapes) and all(shapes)),
+        Verdict("view.compact-spares", spared and pinned),
+        Verdict("view.compact-score", scored),
+        where(rich, "view.not-blurred", all(shapes), "what is collapsed has no properties"),
+    ]
+
+
+def _is_compacted(value: Message, node: Node) -> bool:
+    meta = _meta(value)
+    counted = is_count(meta.get("total_children")) and isinstance(meta.get("summary"), str)
+    return counted and _is_whole(value, node) and "content_ref" not in _filled(value)
+
+
+@tries("view.filter", "view.filter-default", "view.filter-root")
+def filtering(target: TrialTarget) -> Trial:
+    """Ask for what is salient, and for some types."""
+    target.must_offer("attention")
+
+    def choose(tree: Node) -> dict[str, Message]:
+        if not tree.children:
+            raise NotShown("the tree is one node")
+        levels = {f"s{n}": {"min_salience": n / 10} for n in _LEVELS}
+        types: Message = {"types": [tree.children[0].type]}
+        return {name: {"filter": wanted} for name, wanted in {**levels, "types": types}.items()}
+
+    tree, _options, found = yield from _views(choose)
+    right = {f"s{n}": _shows(found[f"s{n}"], tree, View(min_salience=n / 10)) for n in _LEVELS}
+    kinds = frozenset({tree.children[0].type})
+    right["types"] = _shows(found["types"], tree, View(types=kinds))
+    plain = any(child.meta.salience is None for child in tree.children)
+    default = right["s5"] and right["s6"]
+    return [
+        Verdict("view.filter", all(right.values())),
+        where(plain, "view.filter-default", default, "every node has its salience"),
+        Verdict("view.filter-root", all(found.values())),
+    ]
+
+
+@tries("view.window")
+def asking_for_a_window(target: TrialTarget) -> Trial:
+    """Ask for the second child of a node that has two."""
+    target.must_offer("windowing")
+
+    def choose(tree: Node) -> dict[str, Message]:
+        wide = [path for path, node in paths_of(tree) if _can_be_cut(node)]
+        if not wide:
+            raise NotShown("no node has two children")
+        return {"w": {"path": wide[-1], "window": [1, 1]}}
+
+    tree, views, found = yield from _views(choose)
+    node = tree.at(views["w"]["path"])
+    [root, *below] = found["w"]
+    meta = _meta(root.value)
+    near = [seen.value.get("id") for seen in below if seen.distance == 1]
+    cut = (near, meta.get("window"), meta.get("total_children"))
+    held = cut == ([node.children[1].id], [1, 1], node.total_children)
+    return [Verdict("view.window", held)]
+
+
+def _can_be_cut(node: Node) -> bool:
+    return len(node.children) > 1 and node.meta.window is None
+
+
+@tries("retain.ancestors")
+def retaining(target: TrialTarget) -> Trial:
+    """Filter with and without the ancestors of what passes."""
+    target.must_offer("x-retain")
+
+    def choose(tree: Node) -> dict[str, Message]:
+        for level in sorted({node.meta.salience or 0.0 for node in tree.walk()}):
+            kept = [View(min_salience=level, retain_ancestors=r) for r in (True, False)]
+            if _shown_paths(tree, kept[0]) != _shown_paths(tree, kept[1]):
+                return {"r": {"filter": {"min_salience": level, "retain_ancestors": True}}}
+        raise NotShown("no node is more salient than its parent")
+
+    tree, views, found = yield from _views(choose)
+    view = View(**views["r"]["filter"])
+    return [Verdict("retain.ancestors", _shows(found["r"], tree, view))]
+
+
+@tries("hint.actions")
+def looking_for_hints(target: TrialTarget) -> Trial:
+    """Ask for the stub of a node that has actions."""
+    target.must_offer("x-actions-hint")
+
+    def choose(tree: Node) -> dict[str, Message]:
+        rich = [path for path, node in paths_of(tree) if node.children and node.affordances]
+        if not rich:
+            raise NotShown("no node has both children and actions")
+        return {"h": {"path": rich[0], "depth": 0}}
+
+    tree, views, found = yield from _views(choose)
+    names = [item.action for item in tree.at(views["h"]["path"]).affordances]
+    hinted = _meta(found["h"][0].value).get("available_actions")
+    return [Verdict("hint.actions", hinted == names)]
+
+
+PROVIDER_TRIALS: Final = (
     greeting,
     subscribing,
     subscribing_twice,
@@ -384,4 +616,10 @@ CONVERSATION: Final = (
     asking_for_what_is_not_declared,
     resuming,
     acting,
+    asking_for_depth,
+    asking_for_few_nodes,
+    filtering,
+    asking_for_a_window,
+    retaining,
+    looking_for_hints,
 )
