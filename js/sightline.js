@@ -41,18 +41,18 @@ const CAPABILITIES =
   "x-base x-fields x-resume x-retain x-actions-hint x-served";
 const LEVELS = 64;
 const ID_BYTES = 256;
-const STRING_BYTES = 256 * 1024;
+const STRING_BYTES = 2 ** 18;
 const NESTING = 640;
-const ASKED_CHARS = 1024 * 1024;
-const MESSAGE_CHARS = 16 * 1024 * 1024;
+const ASKED_CHARS = 2 ** 20;
+const MESSAGE_CHARS = 2 ** 24;
 const SNAPSHOT_NODES = 50_000;
 const PATCH_OPS = 1024;
-const QUEUE_BYTES = 256 * 1024;
+const QUEUE_BYTES = 2 ** 18;
 const MOST = 64;
 const KEPT_VERSIONS = 16;
 const WINDOW = 50;
 const LOOK_UP = 10_000;
-const PIECE = 128 * 1024;
+const PIECE = 2 ** 17;
 const LAST = 2 ** 30;
 const SLICE_MS = 0.5;
 const ALARM = { salience: 1, urgency: "high" };
@@ -73,11 +73,9 @@ function refuse(code, message) {
 
 /** What may be said of an error: its own reason, or that there is one, which is in the log. */
 function reasonOf(error, ...where) {
-  if (!(error instanceof ActionError)) {
-    console.error(...where, error);
-    error = new ActionError("internal", "the app failed");
-  }
-  return { code: error.code, message: error.message };
+  if (error instanceof ActionError) return { code: error.code, message: error.message };
+  console.error(...where, error);
+  return { code: "internal", message: "the app failed" };
 }
 
 /** @returns {never} */
@@ -112,12 +110,14 @@ const isText = (value) => typeof value === "string";
 /** @param {any} value @returns {value is (...given: any[]) => any} */
 const isFunction = (value) => typeof value === "function";
 const asIs = (value) => value;
+const isAny = () => true;
 const isFlag = (value) => typeof value === "boolean";
 const isCount = (value) => isSafeInteger(value) && value >= 0;
-const isShare = (value) => value >= 0 && value <= 1 && typeof value === "number";
+const isNumber = (value) => typeof value === "number";
+const isShare = (value) => isNumber(value) && value >= 0 && value <= 1;
 const isNames = (value) => isArray(value) && value.every(isText);
 const isWindow = (value) => isArray(value) && value.length === 2 && value.every(isCount);
-const random = () => chance().toString(36).slice(2, 12);
+const random = () => chance().toString(36).slice(2);
 /** A value in an error's text, whatever it is. */
 const brief = (value) => String(value).slice(0, 80);
 
@@ -137,12 +137,16 @@ function clean(value, path, level = 0) {
   if (isFunction(value?.toJSON)) value = value.toJSON();
   if (value === null || isFlag(value) || Number.isFinite(value)) return value;
   if (isText(value) && fits(value, STRING_BYTES)) return value;
-  if (level < LEVELS && isArray(value)) return value.map((item) => clean(item, path, level + 1));
-  if (level >= LEVELS || !isObject(value)) fault(path, `not JSON, or too large: ${brief(value)}`);
-  const members = entries(value).filter(([, member]) => member !== undefined);
-  return fromEntries(
-    members.map(([key, member]) => [clean(key, path), clean(member, `${path}.${key}`, level + 1)]),
-  );
+  if (level++ < LEVELS) {
+    if (isArray(value)) return value.map((item) => clean(item, path, level));
+    if (isObject(value)) {
+      const members = entries(value).filter(([, member]) => member !== undefined);
+      return fromEntries(
+        members.map(([key, member]) => [clean(key, path), clean(member, `${path}.${key}`, level)]),
+      );
+    }
+  }
+  fault(path, `not JSON, or too large: ${brief(value)}`);
 }
 
 /** What was known, where the same is said again; else a copy of what is said, if anything is. */
@@ -176,7 +180,7 @@ const checkedId = (id, where) => (isId(id) ? id : wrong(where, "id", id));
  * @param {string} text
  */
 export function legalId(text) {
-  const plain = text.replace(/[%/~\p{Cc}\u2028\u2029]/gu, (char) =>
+  const plain = text.replace(/[%/~\p{Cc}\p{Zl}\p{Zp}]/gu, (char) =>
     encodeURIComponent(char).replace("~", "%7E"),
   );
   const legal = RESERVED.includes(plain)
@@ -188,10 +192,14 @@ export function legalId(text) {
 /** The ids of a path; an empty one, which no node has, where two slashes meet. */
 const split = (path) => path.split("/").filter((id, at, all) => id || (at && at < all.length - 1));
 
-function checkedIds(path) {
-  const ids = split(path).map((id) => checkedId(id, path));
-  return ids.length < LEVELS ? ids : wrong(path, "levels", ids.length);
-}
+const checkedDepth = (ids, where) =>
+  ids.length < LEVELS ? ids : wrong(where, "levels", ids.length);
+
+const checkedIds = (path) =>
+  checkedDepth(
+    split(path).map((id) => checkedId(id, path)),
+    path,
+  );
 
 const format = (ids) => `/${ids.join("/")}`;
 const isWithin = (path, other) => `${path}/`.startsWith(`${other}/`);
@@ -241,9 +249,7 @@ const AFFORDANCE = {
 };
 const CONTENT = {
   type: oneOf("text binary stream"),
-  mime: isText,
   uri: isText,
-  summary: isText,
   size: isCount,
   preview: isText,
   encoding: isText,
@@ -265,10 +271,10 @@ const TYPES = {
   object: isObject,
   array: isArray,
   integer: Number.isInteger,
-  number: (value) => typeof value === "number",
+  number: isNumber,
   null: (value) => value === null,
 };
-const sizeOf = (value) => (isText(value) ? [...value].length : value.length);
+const sizeOf = (value) => [...value].length;
 /** Each keyword of JSON Schema that is checked: whether a value keeps it. */
 const KEYWORDS = {
   type: (types, value) => [types].flat().some((type) => TYPES[type](value)),
@@ -282,7 +288,7 @@ const limited = (name, is, size) => {
   KEYWORDS[`min${name}`] = (least, value) => !is(value) || size(value) >= least;
   KEYWORDS[`max${name}`] = (most, value) => !is(value) || size(value) <= most;
 };
-limited("imum", TYPES.number, Number);
+limited("imum", isNumber, Number);
 limited("Length", isText, sizeOf);
 limited("Items", isArray, sizeOf);
 const NOTES = oneOf(
@@ -293,7 +299,7 @@ const SCHEMAS = oneOf("anyOf items additionalProperties");
 
 /** Which keyword of a schema a value breaks, and where; nothing if it fits. */
 function misfit(schema, value, at = "") {
-  if (isFlag(schema)) return schema ? "" : `${at || "/"}: is not allowed`;
+  if (!schema) return `${at || "/"}: is not allowed`;
   for (const [name, rule] of entries(schema)) {
     if (KEYWORDS[name]?.(rule, value) === false)
       return `${at || "/"}: ${write(value).slice(0, 80)} breaks ${write({ [name]: rule })}`;
@@ -355,7 +361,6 @@ function makeAction(name, handler, path, options = {}) {
 
 // Descriptors
 
-const isAny = () => true;
 /** What each member of a descriptor must be. */
 const DESCRIPTOR = {
   id: isAny,
@@ -373,7 +378,7 @@ const ALIASES = { props: "properties", items: "children", contentRef: "content_r
 /** What a descriptor says: each member under one name. */
 function read(given, ids) {
   if (!isObject(given)) wrong(ids, "descriptor", given);
-  if (ids.length >= LEVELS) wrong(ids, "levels", ids.length);
+  checkedDepth(ids, ids);
   /** @type {any} */
   const said = {};
   for (const key in given) {
@@ -387,23 +392,22 @@ function read(given, ids) {
 }
 
 /** The node that a descriptor says; the one that was known, where it says the same. */
-function build(given, ids, id, type, known, found, label) {
+function build(given, ids, id, type, found, known, label) {
   const said = read(given, ids);
   const properties = said.properties ?? {};
   const isNamed = !label || "label" in properties || "title" in properties;
-  const before = known ?? {};
   const fields = {
     properties: isNamed ? said.properties : { ...properties, label },
     meta: metaOf(said, ids),
     affordances: offered(said.actions ?? {}, ids, found),
     content_ref: said.content_ref && contentOf(said.content_ref, ids),
   };
-  for (const name of FIELDS) fields[name] = settled(before[name], fields[name], ids);
+  for (const name of FIELDS) fields[name] = settled(known?.[name], fields[name], ids);
   const node = {
-    id: known || !ids.length ? id : checkedId(id, ids.slice(0, -1)),
+    id: known ? id : checkedId(id, ids.slice(0, -1)),
     type: said.type ?? type,
     ...fields,
-    children: childrenOf(said, ids, before.children, found),
+    children: childrenOf(said, ids, known?.children, found),
   };
   return known ? changed(known, node) : node;
 }
@@ -426,7 +430,8 @@ function contentOf(given, ids) {
     uri: `slop://content${format(ids)}`,
     ...given,
   };
-  for (const name of ["mime", "summary"]) if (given[name] == null) wrong(ids, name, given[name]);
+  const name = flaw(given, { mime: isText, summary: isText });
+  if (name) wrong(ids, name, given[name]);
   checkMembers(content, CONTENT, ids, true);
   return content;
 }
@@ -447,17 +452,16 @@ function childrenOf({ children, window }, ids, known, found) {
   if (window && children !== undefined) twice(ids, "items");
   const list = window ? window.items : children;
   if (list == null) return list;
-  const before = known ?? [];
   let byId;
   const all = isObject(list) ? entries(list).map(([id, item]) => ({ ...item, id })) : [...list];
   const made = all.map((item, at) => {
     const id = isSafeInteger(item?.id) ? String(item.id) : item?.id;
-    let past = before[at];
+    let past = known?.[at];
     if (past?.id !== id) {
-      byId ??= new Map(before.map((child) => [child.id, child]));
+      byId ??= new Map(known?.map((child) => [child.id, child]));
       past = byId.get(id);
     }
-    return build(item, [...ids, id], id, "item", past, found);
+    return build(item, [...ids, id], id, "item", found, past);
   });
   if (byId || !known) {
     const seen = new Set();
@@ -468,9 +472,8 @@ function childrenOf({ children, window }, ids, known, found) {
 
 // What changed
 
-/** @param {string} op @param {string} path @param {any} [value] @param {number} [index] */
-const operation = (op, path, value, index) => ({ op, path, value, index });
-const hasMembers = (name, value) => (name === "properties" || name === "meta") && value != null;
+/** @param {any[]} ops @param {string} op @param {string} path @param {any} [value] @param {number} [index] */
+const note = (ops, op, path, value, index) => ops.push({ op, path, value, index });
 
 /**
  * The operations that turn one tree into another. Mirrors of the 0.2 era mishandle some field
@@ -484,9 +487,10 @@ function diff(old, next, fields, path = "", ops = []) {
   // Whether there are children, or may be, is a field; which there are is not.
   for (const name of next.children?.length ? FIELDS : [...FIELDS, "children"]) {
     const before = name === "children" && old.children?.length ? [] : old[name];
-    const [after, where] = [next[name], `${path}/${name}`];
+    const after = next[name];
+    const where = `${path}/${name}`;
     if (same(before, after)) continue;
-    if (hasMembers(name, before) && hasMembers(name, after)) {
+    if (name !== "content_ref" && isObject(before) && isObject(after)) {
       memberOps(before, after, where, ops);
       isRisky ||=
         !keys(before).length ||
@@ -494,12 +498,14 @@ function diff(old, next, fields, path = "", ops = []) {
     } else {
       isRisky = true;
       const op = before === undefined ? "add" : "replace";
-      ops.push(operation(after === undefined ? "remove" : op, where, after));
+      note(ops, after === undefined ? "remove" : op, where, after);
     }
   }
   const isWhole = isRisky && !(fields && (!path || pays(ops.slice(start), next)));
-  if (isOther || isWhole) ops.splice(start, Infinity, operation("replace", path || "/", next));
-  else if (isArray(next.children))
+  if (isOther || isWhole) {
+    ops.length = start;
+    note(ops, "replace", path || "/", next);
+  } else if (isArray(next.children))
     for (const [a, b] of childOps(old.children ?? [], next.children, path, ops))
       diff(a, b, fields, `${path}/${b.id}`, ops);
   return ops;
@@ -507,13 +513,15 @@ function diff(old, next, fields, path = "", ops = []) {
 
 /** Change members so that their order comes out right, when an add goes to the end. */
 function memberOps(old, next, where, ops) {
-  const [before, names] = [keys(old), keys(next)];
-  let [count, last] = [0, -1];
+  const before = keys(old);
+  const names = keys(next);
+  let count = 0;
+  let last = -1;
   for (let at = before.indexOf(names[0]); at > last; at = before.indexOf(names[++count])) last = at;
   const staying = names.slice(0, count);
   const all = (op, some) => {
     for (const key of some)
-      ops.push(operation(op, `${where}/${escaped(key)}`, op === "remove" ? undefined : next[key]));
+      note(ops, op, `${where}/${escaped(key)}`, op === "remove" ? undefined : next[key]);
   };
   all(
     "remove",
@@ -543,26 +551,26 @@ function pays(ops, node) {
 
 /** Add, remove and reorder children; returns the pairs that are left to compare. */
 function childOps(old, next, path, ops) {
-  const least = min(old.length, next.length);
   const more = old.length - next.length;
-  let [first, last] = [0, next.length];
-  while (first < least && old[first].id === next[first].id) first++;
+  let first = 0;
+  let last = next.length;
+  while (first < last && old[first]?.id === next[first].id) first++;
   while (last > first && last + more > first && old[last + more - 1].id === next[last - 1].id)
     last--;
   const stays = new Map();
   const wanted = new Set(next.slice(first, last).map((node) => node.id));
   for (const node of old.slice(first, last + more)) {
     if (wanted.has(node.id)) stays.set(node.id, [stays.size, node]);
-    else ops.push(operation("remove", `${path}/${node.id}`));
+    else note(ops, "remove", `${path}/${node.id}`);
   }
   const kept = next.slice(first, last).filter((node) => stays.has(node.id));
   for (const [at, index] of moves(kept.map((node) => stays.get(node.id)[0]))) {
-    ops.push(operation("move", `${path}/${kept[at].id}`, undefined, first + index));
+    note(ops, "move", `${path}/${kept[at].id}`, undefined, first + index);
   }
   const pairs = [];
   next.forEach((node, at) => {
     const past = at < first ? old[at] : at < last ? stays.get(node.id)?.[1] : old[at + more];
-    if (!past) ops.push(operation("add", `${path}/${node.id}`, node, at));
+    if (!past) note(ops, "add", `${path}/${node.id}`, node, at);
     else if (past !== node) pairs.push([past, node]);
   });
   return pairs;
@@ -595,7 +603,8 @@ function moves(ranks) {
 
 /** How many of some ordered numbers are less than another. */
 function rankIn(ordered, number) {
-  let [low, high] = [0, ordered.length];
+  let low = 0;
+  let high = ordered.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (ordered[middle] < number) low = middle + 1;
@@ -606,68 +615,71 @@ function rankIn(ordered, number) {
 
 // What a subscriber sees
 
+const withTotal = (node, hints) => ({ ...node.meta, ...hints, total_children: totalOf(node) });
+
+/** A node without its children, which are counted. */
+const bare = (node, hints, fields = {}) => ({
+  id: node.id,
+  type: node.type,
+  ...fields,
+  meta: withTotal(node, hints),
+});
+
 /** SLOP, state tree: a depth stub keeps id, type and meta. */
 function stub(node) {
   const actions = node.affordances?.map((item) => item.action);
-  return {
-    id: node.id,
-    type: node.type,
-    meta: withTotal(node, actions?.length ? { available_actions: actions } : {}),
-  };
+  return bare(node, actions?.length ? { available_actions: actions } : {});
 }
 
 /** SLOP, state tree: a compacted node drops children and content_ref. */
 function compacted(node) {
-  const { id, type, affordances, properties = affordances ? undefined : {} } = node;
+  const { affordances, properties = affordances ? undefined : {} } = node;
   const hints = node.meta?.summary ? {} : { summary: `${totalOf(node)} children` };
-  return { id, type, properties, affordances, meta: withTotal(node, hints) };
+  return bare(node, hints, { properties, affordances });
 }
 
-const withTotal = (node, hints) => ({ ...node.meta, ...hints, total_children: totalOf(node) });
-
-/** A step that rewrites nodes with children; what it made of one is remembered with it. */
-function rewriter(enter) {
+/** A function of a node that remembers what it made of each. */
+function remembered(make) {
   const memory = new WeakMap();
-  return function rewrite(node, distance = 0) {
-    const decided = enter(node, distance);
-    if (decided !== undefined) return decided;
-    if (!node.children?.length) return node;
-    if (!memory.has(node)) {
-      const children = keptList(
-        node.children,
-        node.children.map((child) => rewrite(child, distance + 1)).filter(Boolean),
-      );
-      memory.set(node, changed(node, { children }));
-    }
+  return (node, ...more) => {
+    if (!memory.has(node)) memory.set(node, make(node, ...more));
     return memory.get(node);
   };
+}
+
+/**
+ * A step that rewrites nodes with children: those that `enter` puts something in the place of, and
+ * those below which a child is not shown.
+ */
+function rewriter(enter, shows = isAny) {
+  const rewrite = (node, distance = 0) =>
+    enter(node, distance) || (node.children?.length ? entered(node, distance + 1) : node);
+  const entered = remembered((node, distance) => {
+    const shown = node.children.filter(shows).map((child) => rewrite(child, distance));
+    return changed(node, { children: keptList(node.children, shown) });
+  });
+  return rewrite;
 }
 
 function filtered({ types, min_salience, retain_ancestors: retain }) {
   const passes = (node) =>
     (!types || types.includes(node.type)) && (node.meta?.salience ?? 0.5) >= (min_salience ?? 0);
   const shows = (node) => passes(node) || (retain && node.children?.some(shows));
-  return rewriter((node, distance) => (distance && !shows(node) ? null : undefined));
+  return rewriter(() => null, shows);
 }
 
 const truncated = (depth) =>
-  rewriter((node, distance) =>
-    distance < depth || !node.children?.length ? undefined : stub(node),
-  );
+  rewriter((node, distance) => distance >= depth && node.children?.length && stub(node));
 
-const counts = new WeakMap();
-
-function countOf(node) {
-  if (!counts.has(node))
-    counts.set(node, node.children?.reduce((sum, child) => sum + countOf(child), 1) ?? 1);
-  return counts.get(node);
-}
+const countOf = remembered(
+  (node) => node.children?.reduce((sum, child) => sum + countOf(child), 1) ?? 1,
+);
 
 /** Collapse the lowest-scoring subtrees until so many nodes are left. */
 function compact(root, most) {
   const excess = countOf(root) - most;
   if (excess <= 0) return root;
-  const isPinned = (node) => node.meta?.pinned === true;
+  const isPinned = (node) => node.meta?.pinned;
   const hasPin = (node) => isPinned(node) || node.children?.some(hasPin);
   const found = [];
   const look = (node, distance) => {
@@ -690,7 +702,7 @@ function compact(root, most) {
     collapsed.add(node);
     node.children.forEach(drop);
   }
-  return rewriter((node) => (collapsed.has(node) ? compacted(node) : undefined))(root);
+  return rewriter((node) => collapsed.has(node) && compacted(node))(root);
 }
 
 function windowed(root, [offset, count]) {
@@ -728,14 +740,18 @@ function pattern(path, more) {
 }
 
 /** Patterns with one more, the most literal first; of one shape and name the later one counts. */
-function withPattern(patterns, more) {
-  const all = new Map([...patterns, more].map((one) => [`${one.shape}//${one.name}`, one]));
+function withPattern(patterns, path, more) {
+  const all = new Map(
+    [...patterns, pattern(path, more)].map((one) => [`${one.shape}//${one.name}`, one]),
+  );
   return [...all.values()].sort((a, b) => (a.shape < b.shape ? -1 : +(a.shape > b.shape)));
 }
 
+/** Whether a pattern has a hole or this id at a level. */
+const takes = ({ ids, names }, id, at) => names[at] || ids[at] === id;
+
 /** Whether a pattern fits a path, or goes on from there. */
-const reaches = (ids) => (pattern) =>
-  ids.every((id, at) => pattern.names[at] || pattern.ids[at] === id);
+const reaches = (ids) => (pattern) => ids.every((id, at) => takes(pattern, id, at));
 
 const fitting = (patterns, ids, name) =>
   patterns.find((one) => one.name === name && one.ids.length === ids.length && reaches(ids)(one));
@@ -761,7 +777,7 @@ function expose(node, patterns, made, depth = 0) {
           made.get(child) ??
           expose(
             child,
-            further.filter(({ ids, names }) => names[depth] || ids[depth] === child.id),
+            further.filter((action) => takes(action, child.id, depth)),
             made,
             depth + 1,
           ),
@@ -785,8 +801,8 @@ function applies({ name, when }, node) {
 
 /**
  * One path of the tree: what was put there, what is below it, and the sum of both.
- * @typedef {{rank: number, below: Map<string, Entry>, node?: Node, isClosed?: boolean,
- *   sum?: Node, described?: Node}} Entry
+ * @typedef {{rank: number, below: Map<string, Entry>, node?: Node, sum?: Node,
+ *   described?: Node}} Entry
  */
 
 /** @returns {Node} */
@@ -794,7 +810,7 @@ function compose(entry, id, described) {
   const { node = described ?? { id, type: "group" }, below } = entry;
   if (!entry.sum || (!entry.node && entry.described !== described)) {
     entry.described = described;
-    entry.sum = below.size && !entry.isClosed ? { ...node, children: joined(node, below) } : node;
+    entry.sum = below.size && !closed.has(node) ? { ...node, children: joined(node, below) } : node;
   }
   return entry.sum;
 }
@@ -828,7 +844,7 @@ export class App {
   _lines = new Set();
   /** @type {Set<() => void>} */
   _ends = new Set();
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  /** @type {any} */
   _timer;
   /** @type {((call: Call) => any) | undefined} */
   _mayCall;
@@ -841,7 +857,7 @@ export class App {
    *   taskLinger?: number, maxDepth?: number, maxNodes?: number}} [options] times in milliseconds
    */
   constructor(id, name = id, options = {}) {
-    if (!/^[A-Za-z0-9][\w.-]{0,127}$/.test(id) || !isId(id)) wrong(id, "id", id);
+    if (!/^[^\W_][\w.-]{0,127}$/.test(id) || !isId(id)) wrong(id, "id", id);
     this._options = {
       coalesce: 50,
       invokeTimeout: 30_000,
@@ -881,7 +897,8 @@ export class App {
     if (isFunction(source)) return this._register(path, { ask: () => map(source()) });
     if (!isFunction(source?.subscribe)) wrong(path, "source", source);
     let value;
-    const own = { ask: () => (value == null ? null : map(value)), end: () => {} };
+    /** @type {any} */
+    const own = { ask: () => (value == null ? value : map(value)) };
     const stop = this._register(path, own);
     const ended = source.subscribe((next) => {
       value = next;
@@ -898,21 +915,22 @@ export class App {
    * @returns {() => void} takes it away again
    */
   view(path, source, { summary } = {}) {
-    const key = format(checkedIds(path));
-    return this._register(path, {
+    /** @type {any} */
+    const own = {
       isView: true,
       ask: () => {
         // SLOP, scaling: an inactive view is a stub with a summary; the active one has meta.focus.
-        const given = /** @type {any} */ (this._isOpen(key) ? source() : {});
+        const given = /** @type {any} */ (this._isOpen(own.key) ? source() : {});
         const shown = {
           type: "view",
           summary: isFunction(summary) ? summary() : summary,
           ...given,
         };
-        if (this._open === key) shown.meta = { ...shown.meta, focus: true };
+        if (this._open === own.key) shown.meta = { ...shown.meta, focus: true };
         return given?.then ? given : shown;
       },
-    });
+    };
+    return this._register(path, own);
   }
 
   /** Open a view; the one that was open becomes a stub. @param {string} path */
@@ -931,7 +949,7 @@ export class App {
   register(path, descriptor) {
     const actions = new Map();
     return this._register(path, {
-      node: this._built(checkedIds(path), descriptor, undefined, actions),
+      node: this._built(checkedIds(path), descriptor, actions),
       actions,
     });
   }
@@ -948,10 +966,8 @@ export class App {
    * @param {ActionOptions} [options]
    */
   action(path, name, handler, options) {
-    this._actions = withPattern(
-      this._actions,
-      pattern(path, makeAction(name, handler, path, options)),
-    );
+    const action = makeAction(name, handler, path, options);
+    this._actions = withPattern(this._actions, path, action);
     this._exposed = new WeakMap();
     this._notify();
   }
@@ -984,12 +1000,12 @@ export class App {
    * @param {{windowed?: boolean}} [options]
    */
   children(path, resolve, { windowed: isWindowed } = {}) {
-    this._resolvers = withPattern(this._resolvers, pattern(path, { resolve, isWindowed }));
+    this._resolvers = withPattern(this._resolvers, path, { resolve, isWindowed });
   }
 
   /** Look again at what stands at a path, or at everything. @param {string} [path] */
   refresh(path) {
-    for (const known of path === undefined ? this._registrations.values() : [this._known(path)])
+    for (const known of path == null ? this._registrations.values() : [this._known(path)])
       this._look(known);
   }
 
@@ -1001,10 +1017,10 @@ export class App {
   update(path, change) {
     const ids = split(path);
     const said = read(change, ids);
-    checkMembers(said.meta ?? {}, META, ids, true);
+    checkMembers(said.meta, META, ids, true);
     const known = this._owner(ids);
     this.tree();
-    if (known.wasClosed || this._hides(known.ids.slice(0, -1))) return;
+    if (closed.has(known.node) || this._hides(known.ids.slice(0, -1))) return;
     const below = ids.slice(known.ids.length);
     if (!nodeAt(known.node, below)) fault(path, "there is no such node");
     const merged = (old, more) => (more ? { ...old, ...clean(more, path) } : old);
@@ -1029,7 +1045,7 @@ export class App {
    * @param {string} name @param {Json} [data]
    */
   emit(name, data) {
-    const event = write(clean({ type: "event", name, data }, name));
+    const event = clean({ type: "event", name, data }, name);
     for (const line of this._lines) line.tell(event);
   }
 
@@ -1107,10 +1123,9 @@ export class App {
   flush() {
     const tree = this.tree();
     clearTimeout(this._timer);
-    this._timer = undefined;
+    this._timer = null;
     if (tree === this._past.at(-1)[1]) return;
-    this._past.push([++this.version, tree]);
-    if (this._past.length > KEPT_VERSIONS) this._past.shift();
+    if (this._past.push([++this.version, tree]) > KEPT_VERSIONS) this._past.shift();
     for (const line of this._lines) line.advance(tree);
   }
 
@@ -1143,13 +1158,13 @@ export class App {
     url = "ws://127.0.0.1:9339/slop",
     {
       protocols = ["slop"],
-      WebSocket: Socket = globalThis.WebSocket,
+      WebSocket: Socket = WebSocket,
       wait = 500,
       longest = 30_000,
-      onState = () => {},
+      onState,
     } = {},
   ) {
-    let [isEnded, tries] = [false, 0];
+    let tries = 0;
     let socket, timer;
     const open = () => {
       let line;
@@ -1158,7 +1173,7 @@ export class App {
           line = this.connect((text) => socket.send(text), {
             buffered: () => socket.bufferedAmount,
           });
-          onState(true);
+          onState?.(true);
         },
         onmessage: ({ data }) => {
           tries = 0;
@@ -1167,18 +1182,18 @@ export class App {
         onerror: () => {},
         onclose: () => {
           line?.close();
-          if (line) onState(false);
+          if (line) onState?.(false);
           const most = min(longest, wait * 2 ** tries++);
-          if (!isEnded) timer = setTimeout(open, most * (0.5 + chance() / 2));
+          if (this._ends.has(end)) timer = setTimeout(open, most * (0.5 + chance() / 2));
         },
       });
     };
-    open();
-    return this._ending(() => {
-      isEnded = true;
+    const end = this._ending(() => {
       clearTimeout(timer);
-      socket.close();
+      socket?.close();
     });
+    open();
+    return end;
   }
 
   /**
@@ -1234,11 +1249,11 @@ export class App {
     return once;
   }
 
-  _built(ids, given, known, found) {
+  _built(ids, given, found, known) {
     const { id, name } = this.info;
     return ids.length
-      ? build(given, ids, ids.at(-1), "group", known, found)
-      : build(given, ids, id, "root", known, found, name);
+      ? build(given, ids, ids.at(-1), "group", found, known)
+      : build(given, ids, id, "root", found, known, name);
   }
 
   _known(path) {
@@ -1274,8 +1289,7 @@ export class App {
     known.end?.();
     this._put(known.ids);
     this._put(errorIds(known));
-    if (!this._registrations.has("/"))
-      this._registrations.set("/", { ids: [], key: "/", rank: 1, node: this._bare });
+    if (!this._registrations.has("/")) this._register("/", { node: this._bare });
     if (!isReplaced && this._views.delete(known.key)) this.refresh();
   }
 
@@ -1313,30 +1327,20 @@ export class App {
     const isClosed = !!isView && !this._isOpen(key);
     try {
       const given = known.ask();
-      if (given?.then) {
-        given.then(null, () => {});
-        wrong(key, "source", given);
-      }
+      // A promise is no descriptor, which is said below; that it fails is nobody else's to hear.
+      given?.then?.(null, () => {});
       const actions = new Map();
-      const before = isClosed === known.wasClosed ? known.node : undefined;
-      const node = given == null ? undefined : this._built(ids, given, before, actions);
-      assign(known, { node, actions, wasClosed: isClosed });
+      const before = isClosed === closed.has(known.node) ? known.node : undefined;
+      const node = given == null ? undefined : this._built(ids, given, actions, before);
+      if (isClosed) closed.add(node);
+      assign(known, { node, actions });
       this._put(errorIds(known));
-      this._put(ids, node, rank, isClosed);
+      this._put(ids, node, rank);
     } catch (error) {
       console.error(key, error);
-      const [errors, id] = errorIds(known);
-      const message = `${key} could not be refreshed`;
-      this._put(
-        [errors, id],
-        {
-          id,
-          type: "status",
-          properties: { path: key, message },
-          meta: ALARM,
-        },
-        LAST,
-      );
+      const where = errorIds(known);
+      const properties = { path: key, message: `${key} could not be refreshed` };
+      this._put(where, { id: where[1], type: "status", properties, meta: ALARM }, LAST);
     }
   }
 
@@ -1344,7 +1348,7 @@ export class App {
    * Put a node at a path of the composed tree, or take it away.
    * @param {string[]} ids @param {any} [node]
    */
-  _put(ids, node, rank = 0, isClosed = false) {
+  _put(ids, node, rank = 0) {
     const way = [this._root];
     for (const id of ids) {
       const { below } = way[way.length - 1];
@@ -1355,9 +1359,8 @@ export class App {
       way.push(next);
     }
     const entry = way[ids.length];
-    if (entry.node === node && entry.isClosed === isClosed) return;
-    assign(entry, { node, isClosed });
-    if (isClosed) closed.add(node);
+    if (entry.node === node) return;
+    entry.node = node;
     for (const one of way) one.sum = undefined;
     for (let at = ids.length; at && !way[at].node && !way[at].below.size; at--)
       way[at - 1].below.delete(ids[at - 1]);
@@ -1365,7 +1368,7 @@ export class App {
   }
 
   /** Go down a path and make what is missing on it; returns the node, and the actions of that. */
-  async _made(ids) {
+  async _made(ids, path) {
     let node = this.tree();
     const actions = new Map();
     for (const [depth, id] of ids.entries()) {
@@ -1375,7 +1378,7 @@ export class App {
       }
       node = childOf(node, id);
     }
-    return { node, actions };
+    return { node: node ?? missing(path), actions };
   }
 
   /**
@@ -1389,7 +1392,7 @@ export class App {
     const holes = holesOf(resolver, ids);
     const given = await resolver.resolve(isWindowed ? { ...holes, offset, count } : holes);
     const { items, ...answer } = isObject(given) ? given : { items: given };
-    const { children } = build({ items }, ids, node.id, node.type, undefined, actions);
+    const { children } = build({ items }, ids, node.id, node.type, actions);
     const size = children.length;
     const meta = {
       ...node.meta,
@@ -1400,10 +1403,9 @@ export class App {
     return expose({ ...node, meta, children }, patterns, this._exposed, ids.length);
   }
 
-  /** What a query shows of a path, made where it is lazy; nothing where it leads nowhere. */
+  /** What a query shows of a path, made where it is lazy. */
   async _answer(ids, view) {
-    const { node } = await this._made(ids);
-    if (!node) return undefined;
+    const { node } = await this._made(ids, view.path);
     const { children, meta } = node;
     const [from, count] = view.window ?? [0, WINDOW];
     const first = meta?.window?.[0] ?? 0;
@@ -1414,14 +1416,14 @@ export class App {
       (view.window && (from < first || last > first + children.length));
     const filled =
       lacks && view.depth !== 0 && (await this._filled(node, ids, [from, count], new Map()));
-    return projector(filled?.meta?.window ? { ...view, window: undefined } : view)(filled || node);
+    return projector(filled?.meta?.window ? { ...view, window: null } : view)(filled || node);
   }
 
   /** From an invoke to its result, with every check in its order and the handler last. */
   async _invoke(path, name, params) {
     const ids = split(path);
     const shown = nodeAt(this.tree(), ids);
-    const { node = shown ?? missing(path), actions } = shown ? {} : await this._made(ids);
+    const { node, actions } = shown ? { node: shown } : await this._made(ids, path);
     const offers = (one) => one?.affordances?.some((item) => item.action === name);
     const owner = this._owner(ids);
     const own = (actions ?? owner.actions)?.get(format(ids))?.find((item) => item.name === name);
@@ -1453,7 +1455,7 @@ export class App {
         const data = (await action.handler(given, call)) ?? undefined;
         return clean({ data }, `${path} ${name}`);
       } finally {
-        for (const one of action.refreshes ?? [undefined]) {
+        for (const one of action.refreshes ?? [null]) {
           try {
             this.refresh(one);
           } catch (error) {
@@ -1463,10 +1465,10 @@ export class App {
         }
       }
     };
-    const { invokeTimeout } = this._options;
     return new Promise((resolve, reject) => {
       accept = resolve;
-      const timer = setTimeout(reject, invokeTimeout, new ActionError("internal", "took too long"));
+      const late = new ActionError("internal", "took too long");
+      const timer = setTimeout(reject, this._options.invokeTimeout, late);
       run()
         .then(resolve, reject)
         .finally(() => clearTimeout(timer));
@@ -1495,9 +1497,7 @@ function piece(content, offset, length) {
 function parsed(text) {
   try {
     return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  } catch {}
 }
 
 const nests = (value, levels) =>
@@ -1507,26 +1507,26 @@ const nests = (value, levels) =>
 const or = (holds) => (value) => value == null || holds(value);
 const given = (holds) => (value) => value === undefined || holds(value);
 const isEcho = (value) => isText(value) && value.length <= 256 && value.isWellFormed();
-const isRequest = (value) => isEcho(value) && value !== "";
+const isRequest = (value) => isEcho(value) && value;
 const isPath = (value) => isText(value) && value.length <= 65_536;
 /** Which member of a message, or of a part of one, is missing or wrong. */
 const flaw = (value, shape) => keys(shape).find((name) => !shape[name](value[name]));
 const shaped = (shape) => (value) => isObject(value) && !flaw(value, shape);
-const isFilter = shaped({
-  types: or(isNames),
-  min_salience: or(isShare),
-  retain_ancestors: given(isFlag),
-});
-const isPoint = shaped({ epoch: isText, version: isCount, seq: isCount });
 const VIEW = {
   id: isRequest,
   path: given(isPath),
   depth: given((value) => isCount(value) || value === -1),
   max_nodes: or((value) => isCount(value) && value),
-  filter: or(isFilter),
+  filter: or(
+    shaped({ types: or(isNames), min_salience: or(isShare), retain_ancestors: given(isFlag) }),
+  ),
 };
 const SHAPES = {
-  subscribe: { ...VIEW, resume: or(isPoint), fields: given(isFlag) },
+  subscribe: {
+    ...VIEW,
+    resume: or(shaped({ epoch: isText, version: isCount, seq: isCount })),
+    fields: given(isFlag),
+  },
   unsubscribe: { id: isRequest },
   query: { ...VIEW, window: or(isWindow) },
   invoke: { id: isRequest, path: isPath, action: isText, params: or(isObject) },
@@ -1543,21 +1543,17 @@ function connection(app, transmit, buffered) {
   const running = new Set();
   let drain;
 
-  const hasRoom = () => (buffered?.() ?? 0) <= QUEUE_BYTES;
-  const send = (text) => {
-    if (!app._lines.has(line)) return;
+  const hasRoom = () => !(buffered?.() > QUEUE_BYTES);
+  /** Say something, unless it is too long; returns whether it was. */
+  const say = (message, most = Infinity) => {
+    const text = write(message);
+    if (text.length > most) return true;
     try {
-      transmit(text);
+      if (app._lines.has(line)) transmit(text);
     } catch (error) {
       console.error(error);
       line.close();
     }
-  };
-  /** Say something, unless it is too long; returns whether it was not. */
-  const say = (message, most = 0) => {
-    const text = write(message);
-    if (most && text.length > most) return true;
-    send(text);
   };
   /** Answer a request with an error; whatever is not ours to tell is in the log. */
   const fail = (id, error) => say({ type: "error", id, error: reasonOf(error) });
@@ -1583,11 +1579,12 @@ function connection(app, transmit, buffered) {
    * there is room.
    */
   const patch = (own, before, isAnswer = false) => {
-    const { version: base, seq } = own;
+    const { version: base } = own;
     const { version } = app;
     const ops = diff(before, own.shown, own.fields);
     if (!ops.length && !isAnswer) return;
-    assign(own, { version, seq: seq + 1 });
+    own.version = version;
+    own.seq++;
     if (
       !hasRoom() ||
       ops.length > PATCH_OPS ||
@@ -1601,7 +1598,7 @@ function connection(app, transmit, buffered) {
   /** Look again after a while whether a slow reader has taken what was sent. */
   const wait = () => {
     drain ??= setTimeout(() => {
-      drain = undefined;
+      drain = null;
       for (const own of subscriptions.values()) if (own.isStale && own.shown) snapshot(own);
     }, 100);
   };
@@ -1610,10 +1607,10 @@ function connection(app, transmit, buffered) {
     subscribe(message) {
       const { id, resume, path, depth = -1, max_nodes = null } = message;
       // SLOP, messages: a subscription's id is unique while it lives.
-      if (subscriptions.get(id)?.isOld === false) refuse("bad_request", "this id is taken");
+      if (subscriptions.get(id)?.isNew) refuse("bad_request", "this id is taken");
       subscriptions.delete(id);
-      for (const [old, { isOld }] of subscriptions)
-        if (isOld && subscriptions.size >= MOST) subscriptions.delete(old);
+      for (const [old, { isNew }] of subscriptions)
+        if (!isNew && subscriptions.size >= MOST) subscriptions.delete(old);
       if (subscriptions.size >= MOST) refuse("bad_request", "there are too many");
       app.flush();
       const ids = split(path ?? "/");
@@ -1632,15 +1629,16 @@ function connection(app, transmit, buffered) {
         shown: see(app.tree()),
         served: same(asked, served) ? undefined : served,
         fields: message.fields,
-        isOld: false,
+        isNew: true,
       };
       if (!own.shown) missing(path);
       subscriptions.set(id, own);
-      const isKnown = resume?.epoch === app.info.epoch && resume.version <= app.version;
-      const past = isKnown && app._past.findLast(([version]) => version <= resume.version);
+      const { epoch, version, seq } = resume ?? {};
+      const isKnown = epoch === app.info.epoch && version <= app.version;
+      const past = isKnown && app._past.findLast(([kept]) => kept <= version);
       const before = past && see(past[1]);
       if (!before) return snapshot(own);
-      assign(own, { isStale: false, seq: resume.seq, version: resume.version });
+      assign(own, { seq, version });
       patch(own, before, true);
     },
 
@@ -1648,7 +1646,7 @@ function connection(app, transmit, buffered) {
 
     async query(message) {
       const { id, path } = message;
-      const found = (await app._answer(split(path ?? "/"), message)) ?? missing(path);
+      const found = await app._answer(split(path ?? "/"), message);
       app.flush();
       show(id, found);
     },
@@ -1685,8 +1683,7 @@ function connection(app, transmit, buffered) {
           refuse("bad_request", "no object, or too large");
         const { type } = message;
         // SLOP, messages: what is malformed is refused, and the connection lives on.
-        const shape = isText(type) && hasOwn(SHAPES, type) ? SHAPES[type] : { type: () => false };
-        const name = flaw(message, shape);
+        const name = isText(type) && hasOwn(SHAPES, type) ? flaw(message, SHAPES[type]) : "type";
         if (name) refuse("bad_request", `'${name}' is missing or wrong`);
         await does[type](message);
       } catch (error) {
@@ -1702,11 +1699,11 @@ function connection(app, transmit, buffered) {
 
     /** Say who the app is; what was subscribed to before gives way to the same ids from now on. */
     greet() {
-      for (const own of subscriptions.values()) own.isOld = true;
+      for (const own of subscriptions.values()) own.isNew = false;
       say({ type: "hello", provider: app.info });
     },
 
-    tell: (text) => hasRoom() && send(text),
+    tell: (event) => hasRoom() && say(event),
 
     /** Tell every subscription what changed of what it shows. */
     advance(tree) {

@@ -47,17 +47,19 @@ FILES = {
 # Our modules for apps in JavaScript, as they are shipped: without comments, in short names. Members
 # that begin with an underscore are nobody else's, and neither are these.
 INNER = (
-    "advance|affordance|ask|below|described|end|greet|ids|isClosed|isOld|isStale|"
-    "isView|isWindowed|key|names|rank|resolve|score|see|shape|shown|sum|tell|wasClosed"
+    "^(_.*|advance|affordance|ask|below|described|end|greet|ids|isNew|isStale|"
+    "isView|isWindowed|key|names|rank|resolve|score|see|shape|shown|sum|tell)$"
 )
 SHIPPED = "src/sightline/js"
 SHRINK = (
-    "node_modules/terser/bin/terser", "--module", "--ecma", "2022", "--mangle",
+    "node_modules/terser/bin/terser", "--module", "--ecma", "2022",
     "--compress", "passes=4,unsafe_arrows,unsafe_methods,pure_getters,keep_fargs=false,loops=false,"
-    "hoist_funs,unsafe",
-    "--mangle-props", f"builtins,regex=/^(_.*|{INNER})$/",
+    "hoist_funs,unsafe,sequences=false",
     "--format", "preamble='// Sightline, Apache-2.0'",
 )  # fmt: skip
+# The one that every page loads has names that were chosen for what compresses well.
+CHOSEN = "sightline.js"
+CHOICE = ("setup/scopes.js", "setup/names.py")
 COMMANDS: dict[str, list[list[str]]] = {
     "tools": [],
     "lint": [["@biomejs/biome/bin/biome", "check"], ["typescript/bin/tsc", "--project", "."]],
@@ -82,8 +84,9 @@ def bring(root: Path = ROOT, *, tools: bool = False) -> None:
     lock, complete = vendor / "LOCK", installed / ".complete"
     shipped = root / SHIPPED / "LOCK"
     ours = sorted([*(root / "js").glob("*.js"), *(root / "js").glob("*.d.ts")])
-    how = f"{digest} {SHRINK}".encode()
-    made_of = sha256(b"".join([how, *(file.read_bytes() for file in ours)])).hexdigest()
+    how = f"{digest} {SHRINK} {INNER}".encode()
+    files = [*ours, *(root / name for name in CHOICE)]
+    made_of = sha256(b"".join([how, *(file.read_bytes() for file in files)])).hexdigest()
     has_page = _says(lock, digest) and all((vendor / name).exists() for name in FILES)
     done = has_page and _says(shipped, made_of)
     if not _says(complete, digest):
@@ -102,7 +105,9 @@ def bring(root: Path = ROOT, *, tools: bool = False) -> None:
             copy.write_bytes(file.read_bytes())
             if file.suffix == ".js":
                 copy.write_text(_alike(file.read_text("utf-8")), "utf-8")
-                _run("node", *SHRINK, "--output", str(copy), str(copy), root=root)
+                mangle = [] if file.name == CHOSEN else ["--mangle"]
+                _run("node", *SHRINK, *mangle, "--output", str(copy), str(copy), root=root)
+        _choose_names(shipped.parent / CHOSEN, root)
         shipped.write_text(made_of)
     if not has_page:
         shutil.rmtree(vendor, ignore_errors=True)
@@ -110,6 +115,14 @@ def bring(root: Path = ROOT, *, tools: bool = False) -> None:
         for name, source in FILES.items():
             (vendor / name).write_bytes((installed / source).read_bytes())
         lock.write_text(digest)
+
+
+def _choose_names(module: Path, root: Path) -> None:
+    scopes, names = CHOICE
+    found = module.with_suffix(".json")
+    _run("node", scopes, str(module), INNER, str(found), root=root)
+    subprocess.run([sys.executable, names, found, module], cwd=root, check=True)
+    found.unlink()
 
 
 def _alike(text: str) -> str:

@@ -395,7 +395,7 @@ test("an author's mistake is said with the node, and costs nothing else", async 
     [{ meta: { salience: 1n } }, /\/list: 'salience' is missing or wrong, or unknown: 1/],
     [
       Promise.reject(new Error("later")),
-      /\/list: 'source' is missing or wrong, or unknown: \[object Promise\]/,
+      /\/list: 'descriptor' is missing or wrong, or unknown: \[object Promise\]/,
     ],
   ]) {
     given = wrong;
