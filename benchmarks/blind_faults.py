@@ -1,6 +1,6 @@
 """Further ways to lose a prompt cache, written without having read what names them.
 
-Their author knew the causes with their words (`sightline.context.dialects.missed`), the sessions
+Their author knew the causes with their words (`sightline.context.dialects.drift`), the sessions
 and the faults of `benchmarks.faults`, and how agents write their prompts; not the code that is
 scored.
 

@@ -2,7 +2,7 @@
 
 Written on 2026-11-16, after what the first three such sets showed had been repaired, by somebody
 who had not read the classifier; to be scored once. Their author knew what users are told
-(`docs/gateway.md`), the causes with their words (`sightline.context.dialects.missed`), the
+(`docs/gateway.md`), the causes with their words (`sightline.context.dialects.drift`), the
 sessions and faults of `benchmarks.faults`, and notes on what agents send and vendors keep; neither
 the code that is scored, nor its tests, nor the kinds of the three sets before.
 

@@ -16,8 +16,8 @@ from benchmarks import (
     blind_faults_third,
 )
 from benchmarks.faults import Case, Fault, cases, clean
+from sightline.context.dialects.drift import Loss
 from sightline.context.dialects.events import Usage
-from sightline.context.dialects.missed import Loss
 from sightline.gateway.bodies import RequestBody, read_body
 from sightline.gateway.losses import compare, verdict
 from sightline.gateway.observer import lifetime_of, profile_of

@@ -19,7 +19,7 @@ from benchmarks import (
     blind_faults_fourth,
     blind_faults_third,
 )
-from sightline.context.dialects.missed import CAUSES
+from sightline.context.dialects.drift import CAUSES
 from sightline.gateway.bodies import Api, read_body
 from sightline.gateway.losses import compare
 

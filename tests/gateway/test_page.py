@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sightline.context.dialects.drift import CAUSES, Loss
 from sightline.context.dialects.events import Usage
-from sightline.context.dialects.missed import CAUSES, Loss
 from sightline.gateway.observer import Passed
 from sightline.gateway.page import report_page
 

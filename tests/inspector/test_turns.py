@@ -27,8 +27,7 @@ from browser.eventful import (
     happen,
 )
 from sightline.agent.host.journal import RequestLine
-from sightline.context.dialects.drift import Drift, DriftKind
-from sightline.context.dialects.missed import CAUSES
+from sightline.context.dialects.drift import CAUSES, Drift, DriftKind
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.ledger import Ledger, StoredUsage
 from sightline.context.slots.prompt import RULES, MessageLine, Receipt, SlotLine

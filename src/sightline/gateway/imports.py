@@ -21,8 +21,8 @@ from typing import BinaryIO, Final
 
 import msgspec
 
+from sightline.context.dialects.drift import extra_price, lifetime_s
 from sightline.context.dialects.events import cost
-from sightline.context.dialects.missed import extra_price, lifetime_s
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.exchanges import NewExchange
 from sightline.context.ledger.store import Watch, written

@@ -16,9 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.context.dialects.drift import common_start
+from sightline.context.dialects.drift import Loss, common_start, missed
 from sightline.context.dialects.events import Usage
-from sightline.context.dialects.missed import Loss, missed
 from sightline.gateway.authors import author_of, block_author, is_summary_text, result_author
 from sightline.gateway.authors import is_spaced as is_spaced_only
 from sightline.gateway.bodies import CALLS, IMAGES, REASONING, RESULTS, Api, RequestBody, Unit

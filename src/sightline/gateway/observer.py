@@ -18,8 +18,8 @@ import msgspec
 
 from sightline.context.dialects import DIALECTS
 from sightline.context.dialects.decoder import read_error
+from sightline.context.dialects.drift import Loss, extra_price, lifetime_s
 from sightline.context.dialects.events import Stopped, Usage, UsageArrived, cost
-from sightline.context.dialects.missed import Loss, extra_price, lifetime_s
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.ledger import Ledger

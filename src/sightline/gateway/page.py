@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
+from sightline.context.dialects.drift import CAUSES, Loss
 from sightline.context.dialects.events import Usage
-from sightline.context.dialects.missed import CAUSES, Loss
 from sightline.gateway.observer import Passed
 from sightline.gateway.report import Summary, summarise, summary_lines
 

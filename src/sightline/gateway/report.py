@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from sightline.context.dialects.missed import CAUSES, Loss
+from sightline.context.dialects.drift import CAUSES, Loss
 from sightline.gateway.observer import Passed
 
 

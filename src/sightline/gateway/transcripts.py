@@ -20,8 +20,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from sightline.context.dialects.drift import Loss, missed
 from sightline.context.dialects.events import Usage, UsageFields
-from sightline.context.dialects.missed import Loss, missed
 from sightline.gateway.bodies import Api, RequestBody, read_body
 from sightline.gateway.losses import compare
 

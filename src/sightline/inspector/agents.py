@@ -18,9 +18,8 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.context.dialects.drift import common_start
+from sightline.context.dialects.drift import CAUSES, common_start, extra_price
 from sightline.context.dialects.events import Usage, cost
-from sightline.context.dialects.missed import CAUSES, extra_price
 from sightline.context.dialects.profile import Profile
 from sightline.context.messages.parts import Role
 from sightline.context.slots.prompt import RULES, MessageLine, Notice, Receipt, SlotLine

@@ -24,9 +24,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from sightline.agent.host.journal import Recorded, RequestLine
-from sightline.context.dialects.drift import Drift
-from sightline.context.dialects.missed import (
+from sightline.context.dialects.drift import (
     CAUSES,
+    Drift,
     Loss,
     cause_of,
     extra_price,

@@ -6,9 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.context.dialects.drift import Drift, DriftKind
+from sightline.context.dialects.drift import (
+    CAUSES,
+    Drift,
+    DriftKind,
+    cause_of,
+    extra_price,
+    lifetime_s,
+    missed,
+)
 from sightline.context.dialects.events import Usage, cost
-from sightline.context.dialects.missed import CAUSES, cause_of, extra_price, lifetime_s, missed
 from sightline.context.dialects.profile import Prices
 
 tokens = st.integers(0, 100_000)

@@ -11,8 +11,7 @@ import click
 from sightline.cli.commands.command import CommandCall, Section
 from sightline.cli.commands.console import columns
 from sightline.cli.commands.offers import AppPath, find_path, offering
-from sightline.context.dialects.drift import Drift
-from sightline.context.dialects.missed import CAUSES, cause_of
+from sightline.context.dialects.drift import CAUSES, Drift, cause_of
 from sightline.context.ledger import Ledger, StoredUsage, Totals
 from sightline.context.projection.select import WHY_CUT, Omission, Selection
 from sightline.context.slots.prompt import RULES, Receipt, SlotLine

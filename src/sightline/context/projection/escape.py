@@ -279,9 +279,8 @@ def mark_json(document: str, *, lines: bool, names: bool = False) -> str:
     """
     if is_innocent_json(document, lines=lines) and (document.isascii() or not names):
         return document
-    return _shown_escapes(
-        _JSON_STRING.sub(_string_marker(lines=lines, names=names), _hidden_escapes(document))
-    )
+    hidden = document.replace("\\\\", _HIDDEN_BACKSLASH).replace('\\"', _HIDDEN_QUOTE)
+    return _shown_escapes(_JSON_STRING.sub(_string_marker(lines=lines, names=names), hidden))
 
 
 def mark_word(text: str) -> str:
@@ -347,11 +346,6 @@ def _is_innocent(text: str, *, lines: bool) -> bool:
     return not _SUSPECT.search(text) and not (lines and _SUSPECT_MARKER.search(text))
 
 
-def _ends_marker(text: str) -> bool:
-    """Tell whether ASCII text has punctuation that can end a marker."""
-    return _ASCII_MARKER_END.search(text) is not None
-
-
 def _has_marker(lowered: str) -> bool:
     return bool(
         ("actions" in lowered and _ACTIONS.search(lowered))
@@ -394,7 +388,7 @@ def _without_markers(text: str, *, is_ascii: bool) -> str:
     """Escape the punctuation of whatever reads as a marker of canonical text."""
     if not is_ascii:
         return _MARKER.sub(_escaped_marker, text)
-    return _ASCII_MARKER.sub(_escaped_marker, text) if _ends_marker(text) else text
+    return _ASCII_MARKER.sub(_escaped_marker, text) if _ASCII_MARKER_END.search(text) else text
 
 
 def _without_codes(text: str, *, is_ascii: bool) -> str:
@@ -457,10 +451,6 @@ def _string_marker(*, lines: bool, names: bool) -> Callable[[re.Match[str]], str
         return match[0] if result is inner else msgspec.json.encode(result).decode() + colon
 
     return marked
-
-
-def _hidden_escapes(document: str) -> str:
-    return document.replace("\\\\", _HIDDEN_BACKSLASH).replace('\\"', _HIDDEN_QUOTE)
 
 
 def _shown_escapes(text: str) -> str:

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import lru_cache
 from operator import is_
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -241,19 +242,10 @@ class _Bodies:
         return body
 
 
-class _Texts:
-    """The texts of the apps that were written last, each of which follows its tree."""
-
-    def __init__(self) -> None:
-        self._last: dict[str, LiveText] = {}
-
-    def of(self, app_id: str, tree: Node) -> str:
-        """Write the tree of an app, as far as it was not written before."""
-        text = self._last.pop(app_id, None) or LiveText(escaped_lines)
-        for oldest in list(self._last)[: 1 - _REMEMBERED_APPS]:
-            self._last.pop(oldest, None)
-        self._last[app_id] = text
-        return text.of(tree)
+@lru_cache(maxsize=_REMEMBERED_APPS)
+def _text_of(_app_id: str) -> LiveText:
+    """The text of an app, which follows its tree: only what is new there is written."""
+    return LiveText(escaped_lines)
 
 
 def render_available(world: World, at: datetime, listed: int | None = None) -> str:
@@ -314,7 +306,7 @@ def _text_body(apps: Sequence[AppState], *, described: bool) -> str:
         lines.append(f"### {app_heading(app)}")
         tree = app.live_tree
         if tree is not None:
-            lines.append(_TEXTS.of(app.id, tree))
+            lines.append(_text_of(app.id).of(tree))
         lines.extend(host_lines(app))
         if described and tree is not None:
             lines.extend(about_lines(tree))
@@ -364,7 +356,6 @@ def _available_line(app: AvailableApp) -> str:
 
 
 _BODIES: Final = _Bodies()
-_TEXTS: Final = _Texts()
 
 
 def sealed(name: str, attributes: str, body: str) -> str:
