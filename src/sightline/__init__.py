@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from sightline.context.dialects.sdk import Messages, cached
     from sightline.context.ledger import Ledger
     from sightline.context.messages.parts import Message
-    from sightline.context.slots.budget import Budget
     from sightline.context.slots.prompt import Prompt
-    from sightline.context.slots.slots import Slots
+    from sightline.context.slots.slots import Budget, Slots
     from sightline.errors import ActionError, InvalidTree, SightlineError, Violation
     from sightline.slop.app.app import App
     from sightline.slop.app.descriptor import NodeDescriptor
@@ -82,7 +81,6 @@ _public, __dir__ = lazily(
         "sightline.slop.app.app": "App",
         "sightline.slop.app.parameters": "Call",
         "sightline.slop.app.descriptor": "NodeDescriptor",
-        "sightline.context.slots.budget": "Budget",
         "sightline.slop.hub.client": "Client",
         "sightline.agent.host": "Host",
         "sightline.adapters.hub": "AgentHub:Hub",
@@ -91,7 +89,7 @@ _public, __dir__ = lazily(
         "sightline.context.ledger": "Ledger",
         "sightline.context.messages.parts": "Message",
         "sightline.context.slots.prompt": "Prompt",
-        "sightline.context.slots.slots": "Slots",
+        "sightline.context.slots.slots": "Budget Slots",
         "sightline.slop.protocol.codec": (
             "decode:decode_tree encode:encode_tree from_value:tree_from_value"
         ),

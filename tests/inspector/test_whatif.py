@@ -18,7 +18,7 @@ from agent.host.helpers import NOW, hosted, invoke, turn
 from sightline.config import Settings, WindowSettings
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.ledger import Ledger
-from sightline.context.slots.budget import Budget
+from sightline.context.slots.slots import Budget
 from sightline.errors import InvalidInput
 from sightline.inspector import reader as inspector_reader
 from sightline.inspector.reader import RecordReader

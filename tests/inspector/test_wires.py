@@ -17,8 +17,7 @@ from sightline.config import EndpointSettings, Settings
 from sightline.context.dialects import encode
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.ledger import Ledger
-from sightline.context.slots.budget import Budget
-from sightline.context.slots.slots import Slots
+from sightline.context.slots.slots import Budget, Slots
 from sightline.context.tokens.tokens import counter_for
 from sightline.inspector.reader import RecordReader
 from sightline.inspector.wires import curl

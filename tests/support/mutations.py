@@ -182,7 +182,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "output-share",
-        "context/slots/budget.py",
+        "context/slots/slots.py",
         "output_tokens = min(max_output_tokens, window_tokens // OUTPUT_SHARE)",
         "output_tokens = min(max_output_tokens, window_tokens // 2)",
         "context/slots/test_budget.py",

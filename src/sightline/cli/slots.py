@@ -12,9 +12,8 @@ from sightline.cli.options import examples
 from sightline.cli.out import write_json, write_text
 from sightline.context.messages.given import input_given
 from sightline.context.messages.parts import Message, Text, ToolResult
-from sightline.context.slots.budget import Budget
 from sightline.context.slots.options import SlotOptions
-from sightline.context.slots.slots import Content, Slots
+from sightline.context.slots.slots import Budget, Content, Slots
 from sightline.errors import InvalidInput, InvalidSlot
 
 REQUEST_KEYS: Final = {"budget", "counter", "slots", "tools"}

@@ -18,7 +18,7 @@ from sightline.cli.options import examples
 from sightline.cli.out import say, write_json_lines
 from sightline.context.messages.given import message_given
 from sightline.context.messages.parts import File, Input, Message, Part
-from sightline.context.slots.budget import Budget
+from sightline.context.slots.slots import Budget
 from sightline.context.slots.strategy import Layers, Turn
 from sightline.context.tokens.tokens import counter_for, default_counter
 from sightline.errors import InvalidInput, InvalidJson

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from sightline.context.projection.tail import render_tail
     from sightline.context.projection.temporal import change_note, changed_signal, pin_snapshot
     from sightline.context.projection.tools import dynamic_tools
-    from sightline.context.slots.budget import Budget
     from sightline.context.slots.prompt import Prompt
-    from sightline.context.slots.slots import Slots
+    from sightline.context.slots.slots import Budget, Slots
     from sightline.context.slots.strategy import Strategy
     from sightline.context.tokens.estimate import Calibrations
     from sightline.context.tokens.tokens import counter_for
@@ -83,9 +82,8 @@ __getattr__, __dir__ = lazily(
         "sightline.context.projection.tail": "render_tail",
         "sightline.context.projection.temporal": "change_note changed_signal pin_snapshot",
         "sightline.context.projection.tools": "dynamic_tools",
-        "sightline.context.slots.budget": "Budget",
         "sightline.context.slots.prompt": "Prompt",
-        "sightline.context.slots.slots": "Slots",
+        "sightline.context.slots.slots": "Budget Slots",
         "sightline.context.slots.strategy": "Strategy",
         "sightline.context.tokens.estimate": "Calibrations",
         "sightline.context.tokens.tokens": "counter_for",

@@ -45,8 +45,8 @@ from sightline.context.ledger import Ledger, MemoShelf
 from sightline.context.messages.parts import Entry, Input, Message
 from sightline.context.messages.replay import Tiers, compatible, cut_from, truncate
 from sightline.context.messages.window import Window
-from sightline.context.slots.budget import OUTPUT_SHARE, Budget
 from sightline.context.slots.prompt import Prompt, Receipt
+from sightline.context.slots.slots import OUTPUT_SHARE, Budget
 from sightline.context.slots.standing import system_text
 from sightline.context.slots.strategies import DEFAULT
 from sightline.context.slots.strategy import Layers

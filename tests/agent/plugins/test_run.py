@@ -12,8 +12,7 @@ import pytest
 
 from sightline.agent.plugins.run import Built, HookLimits, Left, StrategyRunner
 from sightline.context.messages.parts import Input, Message
-from sightline.context.slots.budget import Budget
-from sightline.context.slots.slots import Slots
+from sightline.context.slots.slots import Budget, Slots
 from sightline.context.slots.strategy import Context, Layers, Strategy, Turn
 from sightline.context.tokens.tokens import CharsPerFour
 from sightline.errors import DoesNotFit, InvalidStrategy

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from sightline.cli.commands.console import Line, text_of, width_of
 from sightline.cli.commands.picture import BOUNDARY, cells_of, draw, picture_of
-from sightline.context.slots.budget import Budget
 from sightline.context.slots.prompt import Receipt
-from sightline.context.slots.slots import Slots
+from sightline.context.slots.slots import Budget, Slots
 from sightline.context.tokens.tokens import counter_for
 
 

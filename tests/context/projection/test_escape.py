@@ -194,7 +194,7 @@ def test_ascii_text_is_escaped_as_if_more_than_ascii_was_looked_for(text: str) -
     for full, narrow in pairs:
         assert [m.span() for m in full.finditer(text)] == [m.span() for m in narrow.finditer(text)]
     if escape._MARKER.search(text):
-        assert escape._ends_marker(text)
+        assert escape._ASCII_MARKER_END.search(text)
     if escape._TAG_LIKE.search(text.replace("_", "-")):
         assert escape._may_name_block(text)
 

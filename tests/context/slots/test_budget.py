@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sightline.context.slots.budget import Budget
+from sightline.context.slots.slots import Budget
 from sightline.errors import DoesNotFit, InvalidInput
 
 

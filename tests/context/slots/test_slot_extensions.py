@@ -18,10 +18,9 @@ from sightline.context.messages.parts import (
     ToolCall,
     ToolResult,
 )
-from sightline.context.slots.budget import Budget
 from sightline.context.slots.options import SlotOptions
 from sightline.context.slots.prompt import Prompt, Receipt
-from sightline.context.slots.slots import Slots
+from sightline.context.slots.slots import Budget, Slots
 from sightline.context.tokens.tokens import counter_for
 from sightline.errors import DoesNotFit, InvalidInput, InvalidSlot
 

@@ -6,9 +6,8 @@ import pytest
 
 from sightline.agent.plugins.run import StrategyRunner
 from sightline.context.messages.parts import Input, Message, ToolCall, ToolResult
-from sightline.context.slots.budget import Budget
 from sightline.context.slots.prompt import Prompt
-from sightline.context.slots.slots import Slots
+from sightline.context.slots.slots import Budget, Slots
 from sightline.context.slots.strategies import BUILT_IN
 from sightline.context.slots.strategy import Layers, Turn
 from sightline.context.tokens.tokens import counter_for

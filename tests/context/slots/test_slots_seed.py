@@ -6,8 +6,7 @@ import pytest
 
 from context.slots.slot_examples import kept, letters, render, said, text, warnings
 from sightline.context.messages.parts import File, Input, Message, Role, Text
-from sightline.context.slots.budget import Budget
-from sightline.context.slots.slots import Slots
+from sightline.context.slots.slots import Budget, Slots
 
 HISTORY = [said(10, "a"), said(10, "b"), said(10, "c")]
 

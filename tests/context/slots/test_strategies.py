@@ -12,9 +12,9 @@ import pytest
 
 from context.slots.slot_examples import letters, said, text
 from sightline.context.messages.parts import Input, Message
-from sightline.context.slots.budget import Budget
 from sightline.context.slots.prompt import Prompt
 from sightline.context.slots.settings import NoSettings, resolve
+from sightline.context.slots.slots import Budget
 from sightline.context.slots.strategies import BUILT_IN, DEFAULT
 from sightline.context.slots.strategy import Context, Layers, Strategy, Turn, Utils, copy_of_state
 from sightline.context.tokens.tokens import CharsPerFour, counter_for

@@ -19,8 +19,7 @@ from sightline.context.dialects.events import Event, Stopped, UsageArrived
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Options, Request
 from sightline.context.messages.parts import Message
-from sightline.context.slots.budget import Budget
-from sightline.context.slots.slots import Slots
+from sightline.context.slots.slots import Budget, Slots
 from sightline.context.tokens.tokens import Counter
 from sightline.errors import ModelFailed, SightlineError
 

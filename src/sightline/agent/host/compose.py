@@ -36,8 +36,8 @@ from sightline.context.messages.state import strip_states
 from sightline.context.messages.window import Window
 from sightline.context.projection.select import Selection
 from sightline.context.projection.tools import ToolSet
-from sightline.context.slots.budget import Budget
 from sightline.context.slots.prompt import Prompt
+from sightline.context.slots.slots import Budget
 from sightline.context.slots.strategy import (
     Capabilities,
     Layers,

@@ -45,7 +45,7 @@ from sightline.context.messages.redact import redact
 from sightline.context.messages.replay import Tiers
 from sightline.context.projection.temporal import change_note, changed_signal
 from sightline.context.projection.tools import ToolTarget
-from sightline.context.slots.budget import Budget
+from sightline.context.slots.slots import Budget
 from sightline.context.slots.standing import guidelines_text, system_text
 from sightline.context.slots.strategy import Layers, Llm
 from sightline.context.tokens.estimate import Calibration, Calibrations

@@ -88,8 +88,8 @@ class Decoder:
         raise NotImplementedError
 
     def _whole(self, value: Any) -> Iterator[Event]:
-        """Take the JSON of a reply that was not streamed."""
-        raise NotImplementedError
+        """Take the JSON of a reply that was not streamed; by default it is like one frame."""
+        return self._receive("", value)
 
     @staticmethod
     def _read_usage(fields: UsageFields) -> Usage:

@@ -122,7 +122,7 @@ def observe(
     are up to the last that holds some: the tails among these stay. None if nothing is bound.
     """
     if repeat in GROWING:
-        notes = tuple(part for part in tail if not _is_block(part))
+        notes = tuple(part for part in tail if not is_block(part))
         return _grown(SentTail(after, tail, 0, shown, notes, behind), sent, bound)
     whole = max((n for n, earlier in enumerate(sent, 1) if not earlier.repeats), default=0)
     if repeat == "brief" and whole and _same(sent[whole - 1].parts[1:], tail):
@@ -151,7 +151,7 @@ def _grown(
         whole = known.repeats or len(sent)
         outdated = (old for old in sent[: whole - 1] if bound is None or old.after >= bound)
         since = sum(_size(earlier.parts) for earlier in (*sent[whole:], *outdated))
-        if since + _size(parts) <= _size([*filter(_is_block, newest.parts)]):
+        if since + _size(parts) <= _size([*filter(is_block, newest.parts)]):
             return bare, msgspec.structs.replace(newest, parts=parts, repeats=whole)
     stay = tuple(earlier for earlier in bare if bound is not None and earlier.after < bound)
     parts = (Text(_REPLACES), *newest.parts) if stay else newest.parts
@@ -172,7 +172,8 @@ def _heading(note: Part) -> str:
     return note.text.split("\n", 1)[0] if isinstance(note, Text) else ""
 
 
-def _is_block(part: Part) -> bool:
+def is_block(part: Part) -> bool:
+    """Whether a part is a block of live state, or of the apps that could be connected."""
     return isinstance(part, Text) and part.text.startswith(OPENINGS)
 
 

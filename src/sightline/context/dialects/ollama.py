@@ -109,9 +109,6 @@ class OllamaDecoder(Decoder):
     dialect = NAME
     reader = LineReader
 
-    def _whole(self, value: Any) -> Iterator[Event]:
-        yield from self._receive("", value)
-
     def _receive(self, event: str, value: Any) -> Iterator[Event]:
         if "error" in value:
             yield from self._end("error", str(value["error"]))

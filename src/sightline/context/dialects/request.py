@@ -28,10 +28,10 @@ from sightline.context.dialects.drift import ByteSpan, Wire
 from sightline.context.dialects.names import Names, ToolDefinition, placeholder, read_tools
 from sightline.context.dialects.observations import (
     GROWING,
-    OPENINGS,
     Repeat,
     SentTail,
     digest_of,
+    is_block,
     kept_of,
     observe,
     reasoned_until,
@@ -47,7 +47,7 @@ from sightline.context.dialects.segments import (
     to_json,
 )
 from sightline.context.dialects.turns import Note, PromptTurn, place_tail, tail_of, turns_of
-from sightline.context.messages.parts import File, Message, Text
+from sightline.context.messages.parts import File, Message
 from sightline.context.projection.changes import ShownState
 from sightline.context.slots.prompt import Notice, Prompt, Receipt
 from sightline.context.tokens.tokens import counter_for
@@ -384,11 +384,7 @@ def _live_from(prefix: Sequence[Message]) -> int:
 
     SLOP, context injection, cache integration: no explicit cache control after live state.
     """
-    shows = (
-        at
-        for at, message in enumerate(prefix)
-        if any(isinstance(p, Text) and p.text.startswith(OPENINGS) for p in message.parts)
-    )
+    shows = (at for at, message in enumerate(prefix) if any(map(is_block, message.parts)))
     return next(shows, len(prefix))
 
 

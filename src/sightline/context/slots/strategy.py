@@ -29,11 +29,10 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from sightline.context.messages.parts import Input, Message, Role, units_of
-from sightline.context.slots.budget import Budget
 from sightline.context.slots.ladder import CharLadder
 from sightline.context.slots.options import Keep
 from sightline.context.slots.settings import NoSettings, Schema, read_schema
-from sightline.context.slots.slots import Slots
+from sightline.context.slots.slots import Budget, Slots
 from sightline.context.slots.units import MessageBlocks, Units, lay_out
 from sightline.context.tokens.tokens import Counter
 from sightline.errors import InvalidInput, InvalidStrategy, SightlineError
