@@ -24,16 +24,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
-from typing import (
-    Any,
-    Final,
-    Literal,
-    NamedTuple,
-    TypeAlias,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 import msgspec
@@ -54,16 +45,16 @@ Key: TypeAlias = tuple[str, ...]
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def _is_group(kind: object) -> bool:
-    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
-
-
 def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=True)
 
 
 _TOP: Final = _hints(Settings)
-GROUPS: Final = {name: kind for name, kind in _TOP.items() if _is_group(kind)}
+GROUPS: Final = {
+    name: kind
+    for name, kind in _TOP.items()
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+}
 # Tables with names of the user's choice, by the type of an entry.
 TABLES: Final = {name: get_args(kind)[1] for name, kind in _TOP.items() if get_origin(kind) is dict}
 LEAVES: Final[dict[Key, Any]] = {
@@ -143,11 +134,8 @@ def load(
     if _SIZE in sources:
         sources.setdefault(_SLACK, sources[_SIZE])  # which says that there is none
     every = [*LEAVES, *((name,) for name in TABLES), *(key for key in values if key[0] in TABLES)]
-    return Loaded(
-        settings,
-        {spell(key): sources.get(key, "default") for key in every},
-        tuple(refused),
-    )
+    told = {spell(key): sources.get(key, "default") for key in every}
+    return Loaded(settings, told, tuple(refused))
 
 
 class _GivenValue(NamedTuple):
@@ -252,7 +240,8 @@ def _nested(values: Mapping[Key, Any]) -> dict[str, Any]:
 
 def spell(key: Key) -> str:
     """Write a key as TOML does."""
-    return ".".join(part if _BARE.fullmatch(part) else _quoted(part) for part in key)
+    quoted = (part if _BARE.fullmatch(part) else msgspec.json.encode(part).decode() for part in key)
+    return ".".join(quoted)
 
 
 def parse_key(text: str, source: str) -> Key:
@@ -362,7 +351,3 @@ def _no_such(name: str, known: Iterable[str]) -> str:
     close = get_close_matches(name, known, n=1)
     instead = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
     return f"there is no {name!r:.80}; {instead}"
-
-
-def _quoted(part: str) -> str:
-    return msgspec.json.encode(part).decode()

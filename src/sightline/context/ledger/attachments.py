@@ -72,10 +72,11 @@ class Attachments:
         """Keep bytes for a session, durably, and return their name; what is there stays."""
         name = _checked(f"{owner}/{sha256(data).hexdigest()}")
         with self._connection() as store:
-            if not self._has(store, name, len(data)):
+            if not self.has(name, len(data)):
                 store.put(name, data, use_multipart=False)
                 if self._directory is not None:
-                    _sync(self._directory / name, self._directory)
+                    file = self._directory / name
+                    sync(file, file.parent, self._directory)
         return name
 
     def get(self, name: str) -> bytes:
@@ -98,18 +99,14 @@ class Attachments:
                 with suppress(FileNotFoundError):  # gone already
                     store.delete(gone)
 
-    def has(self, name: str) -> bool:
-        """Tell whether something is kept under a name."""
+    def has(self, name: str, size: int | None = None) -> bool:
+        """Tell whether something is kept under a name; of this size, if one is given."""
         with self._connection() as store:
-            return self._has(store, _checked(name))
-
-    @staticmethod
-    def _has(store: ObjectStore, name: str, size: int | None = None) -> bool:
-        try:
-            found = store.head(name)["size"]
-        except FileNotFoundError:
-            return False
-        return size is None or found == size
+            try:
+                found = store.head(_checked(name))["size"]
+            except FileNotFoundError:
+                return False
+            return size is None or found == size
 
     @contextmanager
     def _connection(self) -> Iterator[ObjectStore]:
@@ -178,9 +175,9 @@ def _directory(url: str) -> Path:
     return Path(unquote(address.path))
 
 
-def _sync(file: Path, top: Path) -> None:
-    """Bring a file and the directories that lead to it to the disk."""
-    for path in (file, file.parent, top):
+def sync(*paths: Path) -> None:
+    """Bring files, and the names in directories, to the disk; syncing a file syncs no name."""
+    for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -199,17 +196,6 @@ def keep_row(db: RowWriter, session_id: int, data: bytes) -> str:
     row: Row = {"session_id": session_id, "sha256": digest, "size": len(data), "data": data}
     db.insert_once("attachments", row)
     return f"{session_id}/{digest}"
-
-
-def sweep_rows(db: RowWriter, session_id: int, used: Callable[[], set[str]]) -> None:
-    """Delete the files of a session that are not used; who has none is not asked which are."""
-    rows = db.fetch("SELECT sha256 FROM attachments WHERE session_id = ?", (session_id,))
-    if not rows:
-        return
-    kept = used()
-    for (digest,) in rows:
-        if f"{session_id}/{digest}" not in kept:
-            db.delete("attachments", "session_id = ? AND sha256 = ?", (session_id, digest))
 
 
 def fetching(db: RowReader, objects: Attachments, names: Iterable[str]) -> Callable[[str], bytes]:

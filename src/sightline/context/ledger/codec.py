@@ -98,10 +98,7 @@ def from_columns(
     """Read a message back; `fetch` gives the bytes that were kept elsewhere."""
     if parts is None:
         return Message(role, (Text(content),))
-    stored = _decode(parts)
-    if len(stored) == 1:
-        return Message(role, (_unplaced(stored[0], content, fetch),))
-    return Message(role, tuple([_unplaced(part, content, fetch) for part in stored]))
+    return Message(role, tuple([_unplaced(part, content, fetch) for part in _decode(parts)]))
 
 
 def kept_in(parts: str | None) -> list[str]:

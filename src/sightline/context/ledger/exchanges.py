@@ -207,7 +207,8 @@ def _packed(base: bytes, pieces: Sequence[bytes], gate: Gate) -> tuple[bytes, by
         body.append(piece)
         at = found + len(piece)
     near = _near(passages)
-    packer = _packer(base, near)
+    window = _window(base, near)
+    packer = zlib.compressobj(zdict=window) if window else zlib.compressobj()
     data = msgspec.msgpack.encode(passages)
     return b"".join(body), near.to_bytes(8, "big") + packer.compress(data) + packer.flush()
 
@@ -232,11 +233,6 @@ def _near(passages: Sequence[Passage]) -> int:
 def _window(base: bytes, near: int) -> bytes:
     start = max(0, near - WINDOW // 4)
     return base[start : start + WINDOW]
-
-
-def _packer(base: bytes, near: int) -> Any:
-    window = _window(base, near)
-    return zlib.compressobj(zdict=window) if window else zlib.compressobj()
 
 
 def _unpacked(base: bytes, data: bytes) -> bytes:

@@ -16,15 +16,15 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from sightline.context.ledger.attachments import entries_of, is_row, names_in, sweep_rows
+from sightline.context.ledger.attachments import entries_of, is_row, names_in
 from sightline.context.ledger.codec import ENTRY_COLUMNS, KEPT, entry_of, kept_in, without_bytes
 from sightline.context.ledger.history import group_rows
 from sightline.context.ledger.rows import Row, RowReader, at_most, first, marks
 from sightline.context.ledger.schema import TABLES
-from sightline.context.ledger.seal import ZERO
+from sightline.context.ledger.seal import ZERO, group_chain
 from sightline.context.ledger.store import Noun
 from sightline.context.ledger.transaction import Transaction, seal
-from sightline.context.ledger.writer import LEFT, chain_of, leave
+from sightline.context.ledger.writer import LEFT, leave
 from sightline.context.messages.parts import Entry
 from sightline.context.messages.state import extract_state
 from sightline.errors import InvalidInput, LedgerDamaged, NotFound
@@ -170,10 +170,8 @@ class Groups(Noun):
     def redo(self, session_id: int) -> int:
         """Bring back the group that was undone last; return its id."""
         with self._changing(session_id) as (tx, session):
-            waiting = tx.db.rows(
-                "SELECT * FROM undone WHERE session_id = ? ORDER BY group_id LIMIT 1",
-                (session_id,),
-            )
+            sql = "SELECT * FROM undone WHERE session_id = ? ORDER BY group_id LIMIT 1"
+            waiting = tx.db.rows(sql, (session_id,))
             if not waiting:
                 raise NotFound("there is nothing to redo")
             group = _get(tx, session_id, waiting[0]["group_id"])
@@ -224,7 +222,7 @@ class Groups(Noun):
                 group["messages"] -= 1
                 group["tokens"] -= entry.tokens
                 group["content_digest"] = before
-                session["head"] = group["chain"] = chain_of(chain, group)
+                session["head"] = group["chain"] = group_chain(chain, group)
                 tx.update("groups", group)
                 if entry.role == "assistant" and extract_state(entry.message.text):
                     _restate(tx, session, group)
@@ -304,14 +302,18 @@ def sweep(tx: Transaction, session: Row) -> None:
 
 
 def _sweep_rows(tx: Transaction, session: Row) -> None:
-    sweep_rows(tx.db, session["id"], lambda: kept_by(tx.db, session["id"]))
+    """Delete those in the ledger itself; a session that has none is not asked what it names."""
+    of_session, number = "session_id = ?", session["id"]
+    rows = tx.db.fetch(f"SELECT sha256 FROM attachments WHERE {of_session}", (number,))
+    kept = kept_by(tx.db, number) if rows else set()
+    for (digest,) in rows:
+        if f"{number}/{digest}" not in kept:
+            tx.db.delete("attachments", f"{of_session} AND sha256 = ?", (number, digest))
 
 
 def _get(tx: Transaction, session_id: int, group_id: int) -> Row:
-    rows = tx.db.rows(
-        "SELECT * FROM groups WHERE id = ? AND session_id = ?",
-        (group_id, session_id),
-    )
+    sql = "SELECT * FROM groups WHERE id = ? AND session_id = ?"
+    rows = tx.db.rows(sql, (group_id, session_id))
     if not rows:
         raise NotFound(f"no group {group_id} in session {session_id}")
     return rows[0]

@@ -255,11 +255,7 @@ class HistoryReader:
             self._put(db, session_id, run, db.fetch(_IN_ORDER, (session_id, start, end)))
 
     def _put(
-        self,
-        db: RowReader,
-        session_id: int,
-        groups: list[_Group],
-        rows: list[tuple[Any, ...]],
+        self, db: RowReader, session_id: int, groups: list[_Group], rows: list[tuple[Any, ...]]
     ) -> None:
         """Bring groups into the cache, whose messages are in these rows and nothing else is."""
         if len(rows) != sum(count for *_, count in groups):

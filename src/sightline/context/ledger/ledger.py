@@ -23,7 +23,6 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import Any, Final, Self
 
 from sightline._keywords import names_keywords
@@ -66,17 +65,6 @@ class Ledger:
     (`s3://bucket/prefix`, `file:///path`), the bytes of large files go there, else into a table.
     """
 
-    sessions: Sessions
-    groups: Groups
-    states: States
-    scratchpad: Scratchpad
-    memos: Memos
-    accounts: Accounts
-    strategy_states: StrategyStates
-    work: Work
-    exchanges: Exchanges
-    threads: Threads
-
     @names_keywords
     def __init__(
         self,
@@ -98,6 +86,9 @@ class Ledger:
         kept = Attachments(attachments)
         self._store = (engine or _engine_for(path))(path, mode=mode, clock=clock)
         self._store.attachments = kept
+        # Its file; of one in a database, what this machine has beside it is named so.
+        self.path = self._store.path
+        self.name = self._store.name  # for people: its path, or its URL without a password
         self._gate = Gate(limits or LedgerLimits(), redact)
         self._history = HistoryReader(self._store)
         self.sessions = Sessions(self._store, self._gate)
@@ -111,25 +102,10 @@ class Ledger:
         self.exchanges = Exchanges(self._store, self._gate)
         self.threads = Threads(self._store, self._gate, self._history)
 
-    @property
-    def path(self) -> Path:
-        """The ledger's file; of one in a database the name for what this machine has beside it."""
-        return self._store.path
-
-    @property
-    def name(self) -> str:
-        """What people are told that it is: its path, or its URL without a password."""
-        return self._store.name
-
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def close(self) -> None:

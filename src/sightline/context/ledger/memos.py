@@ -255,10 +255,7 @@ def _matches(db: RowReader, table: str, words: Sequence[str]) -> dict[int, int]:
 
 
 def _ranked(
-    db: RowReader,
-    tag_matches: Mapping[int, int],
-    content_matches: Mapping[int, int],
-    limit: int,
+    db: RowReader, tag_matches: Mapping[int, int], content_matches: Mapping[int, int], limit: int
 ) -> list[Memo]:
     found = [*(tag_matches.keys() | content_matches.keys())]
     recency = {row["id"]: row["activity"] for row in _by_id(db, "id, activity", found)}

@@ -18,8 +18,9 @@ file and knows the format can make a ledger that verifies.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -37,6 +38,7 @@ CHAINED: Final = (
     "created_at",
     "content_digest",
 )
+_chained: Final = itemgetter(*CHAINED)
 _MODULUS: Final = 1 << 256
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -68,9 +70,9 @@ def broken_seals(before: bytes, rows: Sequence[Sequence[Any]], width: int) -> li
     return broken
 
 
-def group_chain(before: bytes, fixed: Sequence[Value]) -> bytes:
+def group_chain(before: bytes, group: Mapping[str, Value]) -> bytes:
     """Seal a group's `CHAINED` columns, after the group before it."""
-    return sha256(before + _encode(fixed)).digest()
+    return sha256(before + _encode(_chained(group))).digest()
 
 
 def tally_move(tally: bytes, *, add: bytes = ZERO, take: bytes = ZERO) -> bytes:

@@ -35,6 +35,10 @@ _WEIGHED: Final = {
 _COUNTED: Final = (
     "context_size", "context_slack", "next_seq", "next_group", "live_groups", "tokens", "largest",
 )  # fmt: skip
+# The columns that a `Session` shows as they are.
+_SHOWN: Final = (
+    "id", "uuid", "name", "project", "created_at", "updated_at", "tokens", "cloned_from", "parent",
+)  # fmt: skip
 _T = TypeVar("_T")
 _MIN_PREFIX: Final = 4
 _TITLE_CHARS: Final = 60
@@ -368,21 +372,13 @@ def new_session(tx: Transaction, *, name: str, project: str) -> Row:
 def session_of(row: Row) -> Session:
     """Show a session's row as it is in lists."""
     return Session(
-        row["id"],
-        row["uuid"],
-        row["name"],
-        row["project"],
-        row["created_at"],
-        row["updated_at"],
-        row["live_groups"],
-        row["tokens"],
-        Window(row["context_size"], row["context_slack"]),
-        row["cloned_from"],
-        row["head"].hex(),
-        row["first_group"] or 0,
-        row["parent"],
-        row["title"] or "",
-        row["kind"] or "",
+        **{column: row[column] for column in _SHOWN},
+        groups=row["live_groups"],
+        window=Window(row["context_size"], row["context_slack"]),
+        head=row["head"].hex(),
+        first_group=row["first_group"] or 0,
+        title=row["title"] or "",
+        kind=row["kind"] or "",
     )
 
 

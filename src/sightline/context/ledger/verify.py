@@ -29,10 +29,9 @@ from sightline.context.ledger.groups import kept_in_undone
 from sightline.context.ledger.memos import memo_stems
 from sightline.context.ledger.rows import Row, RowReader, first
 from sightline.context.ledger.schema import TABLES
-from sightline.context.ledger.seal import ZERO, Value, broken_seals, tally_move
+from sightline.context.ledger.seal import ZERO, Value, broken_seals, group_chain, tally_move
 from sightline.context.ledger.store import Store, Watch
 from sightline.context.ledger.transaction import seal
-from sightline.context.ledger.writer import chain_of
 from sightline.errors import LedgerDamaged
 
 _SEALED: Final = TABLES["messages"].sealed
@@ -194,7 +193,7 @@ class _Check:
                 continue
             if group["seq"] != position or next_seq not in (None, group["first_seq"]):
                 self.find(f"{name}: a group before group {group['id']} is missing")
-            if chain_of(before, group) != group["chain"]:
+            if group_chain(before, group) != group["chain"]:
                 self.find(f"{name}: the chain breaks at group {group['id']}")
             if group["tokens_before"] != tokens:
                 self.find(f"{name}: group {group['id']} has a wrong tokens_before")

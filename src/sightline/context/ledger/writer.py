@@ -8,14 +8,13 @@ finishes, and a group can be added to only while it is the session's last.
 from __future__ import annotations
 
 import os
-from operator import itemgetter
 from typing import Final, NamedTuple
 
 from sightline.context.ledger.attachments import keep_row
 from sightline.context.ledger.codec import to_columns, tool_call_id_of
 from sightline.context.ledger.rows import Row
 from sightline.context.ledger.schema import TABLES
-from sightline.context.ledger.seal import CHAINED, ZERO, Value, group_chain, message_digest
+from sightline.context.ledger.seal import ZERO, Value, group_chain, message_digest
 from sightline.context.ledger.transaction import Transaction
 from sightline.context.messages.parts import Basis, Entry, Message, Outcome, Role, Status
 from sightline.context.messages.state import extract_state
@@ -155,7 +154,7 @@ class Writer:
         if self._group is None:
             return
         group = self._group
-        group["chain"] = chain_of(self._before, group)
+        group["chain"] = group_chain(self._before, group)
         self._tx.update("groups", group)
         self._session["head"] = group["chain"]
         self.written.append(Written(group, self._digest_before, self._size))
@@ -169,14 +168,6 @@ def leave(
     tx.delete(session, table, "group_id = ?", (group_id,))
     row: Row = {"group_id": group_id, LEFT[table]: text, "created_at": at or tx.now}
     tx.insert(session, table, row)
-
-
-def chain_of(before: bytes, group: Row) -> bytes:
-    """Seal a group's fixed columns to the chain before it."""
-    return group_chain(before, _fixed(group))
-
-
-_fixed: Final = itemgetter(*CHAINED)
 
 
 def _bytes(text: str) -> int:

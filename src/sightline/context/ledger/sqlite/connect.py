@@ -21,6 +21,7 @@ from uuid import uuid4
 import apsw
 import msgspec
 
+from sightline.context.ledger.attachments import sync
 from sightline.context.ledger.memos import index_memo
 from sightline.context.ledger.rows import Row
 from sightline.context.ledger.seal import ZERO
@@ -127,7 +128,7 @@ def _create(path: Path) -> None:
             return
         with contextlib.suppress(FileExistsError):  # another process made it meanwhile
             make_file(path)
-        sync_directory(path.parent)
+        sync(path.parent)
     except OSError as error:
         raise LedgerUnusable(f"{path} cannot be made: {error.strerror}") from error
 
@@ -135,15 +136,6 @@ def _create(path: Path) -> None:
 def make_file(path: Path) -> None:
     """Make an empty file that nobody else can read. Raises `FileExistsError` if there is one."""
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-
-
-def sync_directory(directory: Path) -> None:
-    """Make the names in a directory durable; syncing a file does not."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _opened_for_reading(path: Path, how: str) -> apsw.Connection:

@@ -25,6 +25,7 @@ from typing import ClassVar, Final, Self
 
 import apsw
 
+from sightline.context.ledger.attachments import sync
 from sightline.context.ledger.paths import expanded, journal_path
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit, excerpt
 from sightline.context.ledger.rows import RowReader, RowWriter
@@ -33,7 +34,6 @@ from sightline.context.ledger.sqlite.connect import (
     make_file,
     open_for_reading,
     open_for_writing,
-    sync_directory,
     translated,
 )
 from sightline.context.ledger.sqlite.process import QueryProcess
@@ -175,7 +175,7 @@ class SqliteStore(Store):
                 check(copied)
             # A link, unlike a rename, fails if somebody made the target meanwhile.
             os.link(partial, target)
-            sync_directory(target.parent)
+            sync(target.parent)
         except FileExistsError as error:
             raise LedgerUnusable(exists) from error
         finally:
