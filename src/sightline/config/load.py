@@ -134,8 +134,8 @@ def load(
     if _SIZE in sources:
         sources.setdefault(_SLACK, sources[_SIZE])  # which says that there is none
     every = [*LEAVES, *((name,) for name in TABLES), *(key for key in values if key[0] in TABLES)]
-    told = {spell(key): sources.get(key, "default") for key in every}
-    return Loaded(settings, told, tuple(refused))
+    by_name = {spell(key): sources.get(key, "default") for key in every}
+    return Loaded(settings, by_name, tuple(refused))
 
 
 class _GivenValue(NamedTuple):
