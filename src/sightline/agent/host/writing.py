@@ -25,8 +25,7 @@ from sightline.agent.host.compose import Composed
 from sightline.agent.host.journal import Ended, Journal, RequestLine, Sent
 from sightline.agent.host.session import OpenSession, OpenTurn
 from sightline.agent.models.base import Model, address_of
-from sightline.agent.turn.progress import ReplyProgress
-from sightline.agent.turn.steps import Spent
+from sightline.agent.turn.steps import ReplyProgress, Spent
 from sightline.context.dialects.events import MAX_TOKENS, cost
 from sightline.context.dialects.profile import Profile
 from sightline.context.ledger import Ledger

@@ -52,44 +52,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+import sightline.agent.turn.steps as steps
 import sightline.events as events
-from sightline.agent.turn.progress import ReplyProgress, Round
-from sightline.agent.turn.steps import (
-    Account,
-    ActionDone,
-    Append,
-    Approved,
-    AskApproval,
-    Broken,
-    BuildPrompt,
-    CallModel,
-    Cancel,
-    Changed,
-    Denied,
-    Effect,
-    Emit,
-    Fold,
-    Folded,
-    Judge,
-    Judged,
-    ModelError,
-    Overrun,
-    PromptFailed,
-    PromptReady,
-    Replied,
-    Revised,
-    RunCall,
-    Spend,
-    Spent,
-    Start,
-    Stop,
-    Stored,
-    Streamed,
-    TurnEvent,
-    UsageReport,
-    Wait,
-    Waited,
-)
 from sightline.context.dialects.events import (
     ReasoningArrived,
     Stopped,
@@ -136,8 +100,8 @@ class TurnMachine:
         self._spent_tokens = 0
         self._failures = 0
         self._folded = False
-        self._reply = ReplyProgress()
-        self._round = Round()
+        self._reply = steps.ReplyProgress()
+        self._round = steps.Round()
         self._call_ids: set[str] = set()
         # What is told once the Append it belongs to is on the disk, one entry per Append.
         self._announcements: deque[tuple[Announced, ...]] = deque()
@@ -168,14 +132,14 @@ class TurnMachine:
         sharing = sum(call.name == name and call.id not in results for call in calls)
         return max(1, (self._limits.turn_tokens - self._spent_tokens) // max(1, sharing))
 
-    def step(self, event: TurnEvent) -> list[Effect]:
+    def step(self, event: steps.TurnEvent) -> list[steps.Effect]:
         """Take what happened; return what is to be done, in order."""
         handler = TRANSITIONS.get((self._phase, type(event))) or ANYWHERE.get(type(event))
         return [] if self._over or handler is None else handler(self, event)
 
     # The user's words, and the request made of them.
 
-    def _start(self, event: Start) -> list[Effect]:
+    def _start(self, event: steps.Start) -> list[steps.Effect]:
         self._turn = event.turn
         started = events.TurnStarted(
             session_id=event.session_id,
@@ -183,59 +147,56 @@ class TurnMachine:
             turn=event.turn,
             text=event.text,
         )
-        return [Emit(started), *self._build()]
+        return [steps.Emit(started), *self._build()]
 
-    def _build(self) -> list[Effect]:
+    def _build(self) -> list[steps.Effect]:
         self._phase = "building"
         self._requests += 1
-        return [BuildPrompt(self._requests)]
+        return [steps.BuildPrompt(self._requests)]
 
-    def _prompt_ready(self, event: PromptReady) -> list[Effect]:
+    def _prompt_ready(self, event: steps.PromptReady) -> list[steps.Effect]:
         limit, prompt_tokens = self._limits.turn_tokens, event.built.prompt_tokens
         if limit and self._spent_tokens + prompt_tokens > limit:
             spent = f"{self._spent_tokens} tokens used, {prompt_tokens} in the next request"
             return self._end("limit", "turn_tokens", f"{spent}; the limit of a turn is {limit}")
         self._phase = "streaming"
-        self._reply = ReplyProgress(prompt_tokens=prompt_tokens)
-        return [Emit(event.built), CallModel()]
+        self._reply = steps.ReplyProgress(prompt_tokens=prompt_tokens)
+        return [steps.Emit(event.built), steps.CallModel()]
 
-    def _prompt_failed(self, event: PromptFailed) -> list[Effect]:
-        return self._end("failed", event.code, event.detail)
-
-    def _pause(self, event: Overrun) -> list[Effect]:
+    def _pause(self, event: steps.Overrun) -> list[steps.Effect]:
         self._phase = "paused"
         self._requests -= 1  # it was not sent
         self._overrun = event.question
-        return [Emit(event.question)]
+        return [steps.Emit(event.question)]
 
-    def _spend(self, event: Spend) -> list[Effect]:
+    def _spend(self, event: steps.Spend) -> list[steps.Effect]:
         if event.agreed:
             return self._build()
         return self._end("limit", OverBudget.code, str(self._overrun))
 
     # The reply.
 
-    def _streamed(self, event: Streamed) -> list[Effect]:
+    def _streamed(self, event: steps.Streamed) -> list[steps.Effect]:
         match event.event:
             case TextArrived(text):
                 self._reply.text += text
-                return [Emit(events.TextDelta(text=text))]
+                return [steps.Emit(events.TextDelta(text=text))]
             case ReasoningArrived(text):
                 self._reply.reasoning += text
-                return [Emit(events.ReasoningDelta(text=text))]
+                return [steps.Emit(events.ReasoningDelta(text=text))]
             case UsageArrived(usage, miss, reported):
                 self._reply.usage, self._reply.cache_miss = usage, miss
                 self._reply.reported = reported
-                return [UsageReport(event.event), *_unusable(usage)]
+                return [steps.UsageReport(event.event), *_unusable(usage)]
             case ToolCalled():
                 pass  # the whole reply has them, in order
         return []
 
-    def _replied(self, event: Replied) -> list[Effect]:
+    def _replied(self, event: steps.Replied) -> list[steps.Effect]:
         stopped, reply = event.stopped, self._reply
         if stopped.incomplete and not reply.shown:
             code = stopped.code or "incomplete"
-            return self._failed(ModelError(code, stopped.detail, retryable=True))
+            return self._failed(steps.ModelError(code, stopped.detail, retryable=True))
         message = self._with_new_ids(stopped.message)
         if stopped.incomplete:
             reply.failure = reply.failure or stopped.code
@@ -256,7 +217,7 @@ class TurnMachine:
             if old.id in event.parallel
         }
         self._phase = "calling"
-        self._round = Round(calls, frozenset(parallel))
+        self._round = steps.Round(calls, frozenset(parallel))
         refusal = self._why_not_go_on(stopped)
         if refusal is None:
             return effects + self._take_up_calls()
@@ -273,7 +234,7 @@ class TurnMachine:
             return "limit", "turn_tokens", f"a turn has {limits.turn_tokens} tokens at most"
         return None
 
-    def _answer(self, stopped: Stopped, message: Message) -> list[Effect]:
+    def _answer(self, stopped: Stopped, message: Message) -> list[steps.Effect]:
         text = strip_state(message.text)
         match stopped.reason:
             case "length":
@@ -288,17 +249,17 @@ class TurnMachine:
 
     def _store_reply(
         self, message: Message, ended: events.ReplyEnded, *, incomplete: bool
-    ) -> list[Effect]:
+    ) -> list[steps.Effect]:
         spent = self._spent(ended.reason, ended.detail)
         if message.parts:
             return [self._append((message,), (ended,), incomplete=incomplete, spent=spent)]
         known = spent.usage is not None or self._reply.failure
-        return [*([Account(spent)] if known else []), Emit(ended)]
+        return [*([steps.Account(spent)] if known else []), steps.Emit(ended)]
 
-    def _spent(self, outcome: str, error: str) -> Spent:
+    def _spent(self, outcome: str, error: str) -> steps.Spent:
         reply = self._reply
         outcome = reply.failure or outcome
-        return Spent(reply.usage, reply.cache_miss, outcome, error, reply.reported)
+        return steps.Spent(reply.usage, reply.cache_miss, outcome, error, reply.reported)
 
     def _with_new_ids(self, message: Message) -> Message:
         """Give a call whose id was there before in this turn another one.
@@ -319,22 +280,22 @@ class TurnMachine:
 
     # A request that failed.
 
-    def _failed(self, event: ModelError) -> list[Effect]:
+    def _failed(self, event: steps.ModelError) -> list[steps.Effect]:
         self._reply.failure = event.code
         if self._reply.shown:
             stopped = Stopped("incomplete", self._reply.message(), event.detail)
-            return self._replied(Replied(stopped))
+            return self._replied(steps.Replied(stopped))
         spent = self._spent(event.code, event.detail)
         self._reply.usage = None
-        return [Account(spent), *self._try_again(event)]
+        return [steps.Account(spent), *self._try_again(event)]
 
-    def _try_again(self, event: ModelError) -> list[Effect]:
+    def _try_again(self, event: steps.ModelError) -> list[steps.Effect]:
         """Fold and ask again, wait and ask again, or give up."""
         if event.overflow and not self._folded:
             self._folded = True
             self._phase = "folding"
             message = f"the vendor finds the prompt too long ({event.detail}); the window is folded"
-            return [Emit(events.Noticed(code="overflow", message=message)), Fold()]
+            return [steps.Emit(events.Noticed(code="overflow", message=message)), steps.Fold()]
         if event.retryable and self._failures < self._limits.retries:
             after_s = event.retry_after_s
             if after_s is None:
@@ -345,13 +306,10 @@ class TurnMachine:
                 retrying = events.Retrying(
                     attempt=self._failures, after_s=after_s, reason=event.detail
                 )
-                return [Emit(retrying), Wait(after_s)]
+                return [steps.Emit(retrying), steps.Wait(after_s)]
         return self._end("failed", event.code, event.detail)
 
-    def _waited(self, _: Waited) -> list[Effect]:
-        return self._build()
-
-    def _was_folded(self, event: Folded) -> list[Effect]:
+    def _was_folded(self, event: steps.Folded) -> list[steps.Effect]:
         if not event.possible:
             detail = "the vendor finds the prompt too long, and nothing of it can be left out"
             return self._end("failed", "overflow", detail)
@@ -359,7 +317,7 @@ class TurnMachine:
 
     # The calls of a reply.
 
-    def _take_up_calls(self) -> list[Effect]:
+    def _take_up_calls(self) -> list[steps.Effect]:
         """Store what can be stored, and begin what can begin."""
         effects, current = self._store_results(), self._round
         if current.is_done:
@@ -367,71 +325,80 @@ class TurnMachine:
         call = current.next_call()
         if call is not None:
             current.judging = call
-            effects.append(Judge(call))
+            effects.append(steps.Judge(call))
         return effects
 
-    def _judged(self, event: Judged) -> list[Effect]:
+    def _judged(self, event: steps.Judged) -> list[steps.Effect]:
         current = self._round
         call = current.judging
         if call is None or call.id != event.call_id:
             return []
         current.judging = None
-        effects: list[Effect] = []
+        effects: list[steps.Effect] = []
         if call.id not in current.begun:
             current.begun.add(call.id)
             started = events.CallStarted(
                 call_id=call.id, name=call.name, arguments=call.arguments,
                 app=event.app, path=event.path, action=event.action,
             )  # fmt: skip
-            effects.append(Emit(started))
+            effects.append(steps.Emit(started))
         match event.decision.verdict:
             # What was agreed to and changed is nobody's to approve but the user's.
             case "approve" if call.id not in current.questions:
                 current.run(call)
-                effects.append(RunCall(call))
+                effects.append(steps.RunCall(call))
             case "approve" | "ask":
                 current.asking = call
                 current.questions.add(call.id)
-                effects.append(AskApproval(call, event.decision.reason))
+                effects.append(steps.AskApproval(call, event.decision.reason))
             case "deny":
                 current.results[call.id] = _refused(call, event.decision.reason)
         return effects + self._take_up_calls()
 
-    def _approved(self, event: Approved) -> list[Effect]:
+    def _take_asking(self, call_id: str) -> ToolCall | None:
+        """Take the call that waits for the user's answer, if it is this one."""
         call = self._round.asking
-        if call is None or call.id != event.call_id:
-            return []
+        if call is None or call.id != call_id:
+            return None
         self._round.asking = None
-        self._round.run(call, alone=True)
-        return [Emit(_answered(call, approved=True, by=event.by)), RunCall(call)]
+        return call
 
-    def _denied(self, event: Denied) -> list[Effect]:
-        call = self._round.asking
-        if call is None or call.id != event.call_id:
+    def _approved(self, event: steps.Approved) -> list[steps.Effect]:
+        call = self._take_asking(event.call_id)
+        if call is None:
             return []
-        self._round.asking = None
+        self._round.run(call, alone=True)
+        answered = events.ApprovalAnswered(call_id=call.id, approved=True, by=event.by)
+        return [steps.Emit(answered), steps.RunCall(call)]
+
+    def _denied(self, event: steps.Denied) -> list[steps.Effect]:
+        call = self._take_asking(event.call_id)
+        if call is None:
+            return []
         why = "the user did not approve it" if event.by == "user" else f"not approved: {event.by}"
         if event.reason:
             why += f": {event.reason}"
         self._round.results[call.id] = _refused(call, why)
-        answered = _answered(call, approved=False, by=event.by, reason=event.reason)
-        return [Emit(answered), *self._take_up_calls()]
+        answered = events.ApprovalAnswered(
+            call_id=call.id, approved=False, by=event.by, reason=event.reason
+        )
+        return [steps.Emit(answered), *self._take_up_calls()]
 
-    def _revised(self, event: Revised) -> list[Effect]:
-        current = self._round
-        call = current.asking
-        if call is None or call.id != event.call.id:
+    def _revised(self, event: steps.Revised) -> list[steps.Effect]:
+        call = self._take_asking(event.call.id)
+        if call is None:
             return []
-        current.asking = None
-        current.again.append(event.call)
-        current.notes[call.id] = event.note
-        answered = _answered(call, approved=False, by="user", params=event.params)
-        return [Emit(answered), *self._take_up_calls()]
+        self._round.again.append(event.call)
+        self._round.notes[call.id] = event.note
+        answered = events.ApprovalAnswered(
+            call_id=call.id, approved=False, by="user", params=event.params
+        )
+        return [steps.Emit(answered), *self._take_up_calls()]
 
-    def _action_done(self, event: ActionDone) -> list[Effect]:
+    def _action_done(self, event: steps.ActionDone) -> list[steps.Effect]:
         return self._take_up_calls() if self._keep_result(event) else []
 
-    def _keep_result(self, event: ActionDone) -> bool:
+    def _keep_result(self, event: steps.ActionDone) -> bool:
         """Take the result of a call that runs; False if none of this id does."""
         call = self._round.finish(event.call_id)
         if call is not None:
@@ -444,7 +411,7 @@ class TurnMachine:
             )
         return call is not None
 
-    def _changed(self, event: Changed) -> list[Effect]:
+    def _changed(self, event: steps.Changed) -> list[steps.Effect]:
         current = self._round
         call = current.finish(event.call_id)
         if call is None:
@@ -457,7 +424,7 @@ class TurnMachine:
             current.results[call.id] = _refused(call, why)
         return self._take_up_calls()
 
-    def _store_results(self) -> list[Effect]:
+    def _store_results(self) -> list[steps.Effect]:
         ready = self._round.take_ready()
         if not ready:
             return []
@@ -470,13 +437,15 @@ class TurnMachine:
         )  # fmt: skip
         return [self._append(tuple(Message("tool", (result,)) for result in ready), finished)]
 
-    def _close_calls(self, why: str) -> list[Effect]:
+    def _close_calls(self, why: str) -> list[steps.Effect]:
         """Give every open call a result that says what became of it."""
         current = self._round
-        effects: list[Effect] = []
+        effects: list[steps.Effect] = []
         if current.asking is not None:
-            answered = _answered(current.asking, approved=False, by="cancel", reason=why)
-            effects.append(Emit(answered))
+            answered = events.ApprovalAnswered(
+                call_id=current.asking.id, approved=False, by="cancel", reason=why
+            )
+            effects.append(steps.Emit(answered))
             current.asking = None
         for call in current.calls:
             if call.id in current.results:
@@ -485,7 +454,7 @@ class TurnMachine:
                 started = events.CallStarted(
                     call_id=call.id, name=call.name, arguments=call.arguments
                 )
-                effects.append(Emit(started))
+                effects.append(steps.Emit(started))
             if call.id in current.running:
                 text = f"error: interrupted ({why}); whether it took effect is unknown"
                 current.results[call.id] = ToolResult(call.id, text, call.name, is_error=True)
@@ -495,8 +464,8 @@ class TurnMachine:
 
     # The end.
 
-    def _cancel(self, event: Cancel) -> list[Effect]:
-        effects: list[Effect] = [Stop()]
+    def _cancel(self, event: steps.Cancel) -> list[steps.Effect]:
+        effects: list[steps.Effect] = [steps.Stop()]
         text = ""
         if self._phase == "streaming":
             self._reply.failure = "cancelled"
@@ -510,26 +479,26 @@ class TurnMachine:
             effects += self._close_calls(event.reason)
         return effects + self._end("cancelled", "cancelled", event.reason, text)
 
-    def _broken(self, event: Broken) -> list[Effect]:
+    def _broken(self, event: steps.Broken) -> list[steps.Effect]:
         self._announcements.clear()
         self._ending = None
-        return [Stop(), *self._end("failed", event.code, event.detail)]
+        return [steps.Stop(), *self._end("failed", event.code, event.detail)]
 
     def _end(
         self, outcome: Outcome, code: str = "", detail: str = "", text: str = ""
-    ) -> list[Effect]:
+    ) -> list[steps.Effect]:
         self._phase = "over"
         self._ending = events.TurnEnded(
             turn=self._turn, outcome=outcome, text=text, code=code, detail=detail
         )
         return self._say_the_end()
 
-    def _say_the_end(self) -> list[Effect]:
+    def _say_the_end(self) -> list[steps.Effect]:
         """Tell the end once all that came before it is stored and told."""
         if self._ending is None or self._announcements:
             return []
         self._over = True
-        return [Emit(self._ending)]
+        return [steps.Emit(self._ending)]
 
     # What is stored, and told when it is.
 
@@ -539,72 +508,59 @@ class TurnMachine:
         announced: tuple[Announced, ...],
         *,
         incomplete: bool = False,
-        spent: Spent | None = None,
-    ) -> Append:
+        spent: steps.Spent | None = None,
+    ) -> steps.Append:
         self._announcements.append(announced)
-        return Append(messages, incomplete, spent)
+        return steps.Append(messages, incomplete, spent)
 
-    def _stored(self, event: Stored) -> list[Effect]:
+    def _stored(self, event: steps.Stored) -> list[steps.Effect]:
         if not self._announcements:
             return []
         announced = self._announcements.popleft()
-        effects: list[Effect] = [
-            Emit(msgspec.structs.replace(one, message_id=message_id))
+        effects: list[steps.Effect] = [
+            steps.Emit(msgspec.structs.replace(one, message_id=message_id))
             for one, message_id in zip(announced, event.message_ids, strict=True)
         ]
         return effects + self._say_the_end()
 
 
-def _unusable(usage: Usage) -> list[Effect]:
+def _unusable(usage: Usage) -> list[steps.Effect]:
     """Tell which counts of a vendor's are none, so that nobody takes them for zero."""
     if not usage.unusable:
         return []
     message = f"the vendor's {', '.join(usage.unusable)} make no sense and count as not reported"
-    return [Emit(events.Noticed(code="usage", message=message))]
+    return [steps.Emit(events.Noticed(code="usage", message=message))]
 
 
 def _refused(call: ToolCall, why: str) -> ToolResult:
     return ToolResult(call.id, f"error: not run ({why})", call.name, is_error=True)
 
 
-def _answered(
-    call: ToolCall,
-    *,
-    approved: bool,
-    by: str,
-    reason: str = "",
-    params: dict[str, Any] | None = None,
-) -> events.ApprovalAnswered:
-    return events.ApprovalAnswered(
-        call_id=call.id, approved=approved, by=by, reason=reason, params=params
-    )
-
-
 # A handler takes the event that its key names; a table cannot say so.
-_Handler: TypeAlias = Callable[[TurnMachine, Any], list[Effect]]
+_Handler: TypeAlias = Callable[[TurnMachine, Any], list[steps.Effect]]
 
-TRANSITIONS: Final[dict[tuple[Phase, type[TurnEvent]], _Handler]] = {
-    ("idle", Start): TurnMachine._start,
-    ("building", PromptReady): TurnMachine._prompt_ready,
-    ("building", PromptFailed): TurnMachine._prompt_failed,
-    ("building", Overrun): TurnMachine._pause,
-    ("paused", Spend): TurnMachine._spend,
-    ("streaming", Streamed): TurnMachine._streamed,
-    ("streaming", Replied): TurnMachine._replied,
-    ("streaming", ModelError): TurnMachine._failed,
-    ("waiting", Waited): TurnMachine._waited,
-    ("folding", Folded): TurnMachine._was_folded,
-    ("calling", Judged): TurnMachine._judged,
-    ("calling", Approved): TurnMachine._approved,
-    ("calling", Denied): TurnMachine._denied,
-    ("calling", Revised): TurnMachine._revised,
-    ("calling", ActionDone): TurnMachine._action_done,
-    ("calling", Changed): TurnMachine._changed,
-    ("over", Cancel): lambda _machine, _event: [],
+TRANSITIONS: Final[dict[tuple[Phase, type[steps.TurnEvent]], _Handler]] = {
+    ("idle", steps.Start): TurnMachine._start,
+    ("building", steps.PromptReady): TurnMachine._prompt_ready,
+    ("building", steps.PromptFailed): lambda turn, why: turn._end("failed", why.code, why.detail),
+    ("building", steps.Overrun): TurnMachine._pause,
+    ("paused", steps.Spend): TurnMachine._spend,
+    ("streaming", steps.Streamed): TurnMachine._streamed,
+    ("streaming", steps.Replied): TurnMachine._replied,
+    ("streaming", steps.ModelError): TurnMachine._failed,
+    ("waiting", steps.Waited): lambda turn, _: turn._build(),
+    ("folding", steps.Folded): TurnMachine._was_folded,
+    ("calling", steps.Judged): TurnMachine._judged,
+    ("calling", steps.Approved): TurnMachine._approved,
+    ("calling", steps.Denied): TurnMachine._denied,
+    ("calling", steps.Revised): TurnMachine._revised,
+    ("calling", steps.ActionDone): TurnMachine._action_done,
+    ("calling", steps.Changed): TurnMachine._changed,
+    ("over", steps.Cancel): lambda _turn, _event: [],
 }
 # In every phase, unless the table above knows better.
-ANYWHERE: Final[dict[type[TurnEvent], _Handler]] = {
-    Stored: TurnMachine._stored,
-    Cancel: TurnMachine._cancel,
-    Broken: TurnMachine._broken,
+ANYWHERE: Final[dict[type[steps.TurnEvent], _Handler]] = {
+    steps.Stored: TurnMachine._stored,
+    steps.Cancel: TurnMachine._cancel,
+    steps.Broken: TurnMachine._broken,
 }
