@@ -19,20 +19,12 @@ from sightline.agent.policy import (
     in_words,
     rules_for,
 )
+from sightline.config import PolicyRule
 from sightline.errors import InvalidInput
 
 
-class Rule(msgspec.Struct, frozen=True):
-    decision: Verdict
-    app: str = "*"
-    path: str = "*"
-    action: str = "*"
-    origin: str = "*"
-    params: dict[str, Any] | None = None
-    label: str | None = None
-    command: str | None = None
-    file: str | None = None
-    network: bool = False
+def decided(decision: Verdict, **conditions: Any) -> PolicyRule:
+    return PolicyRule(decision=decision, **conditions)
 
 
 SOCKET = "unix:/run/mail.sock (user 1000)"
@@ -88,22 +80,22 @@ def test_without_rules_the_mode_decides(facts: Facts, mode: Mode, verdict: Verdi
 
 @pytest.mark.parametrize("mode", ["ask", "auto"])
 def test_the_first_rule_that_fits_wins_over_the_mode(mode: Mode) -> None:
-    rules = [Rule("deny", path="/inbox/m2"), Rule("approve", app="mail"), Rule("deny")]
+    rules = [decided("deny", path="/inbox/m2"), decided("approve", app="mail"), decided("deny")]
     assert decide(DELETE, mode, rules).verdict == "approve"
     assert decide(Facts(app="mail", path="/inbox/m2"), mode, rules).verdict == "deny"
     assert decide(Facts(app="shop"), mode, rules).verdict == "deny"
 
 
 def test_a_rule_cannot_make_a_plan_act() -> None:
-    assert decide(ARCHIVE, "plan", [Rule("approve")]).verdict == "deny"
+    assert decide(ARCHIVE, "plan", [decided("approve")]).verdict == "deny"
 
 
 def test_a_rule_that_asks_is_stricter_than_auto_and_yields_to_an_answer() -> None:
-    rules = [Rule("ask", action="archive")]
+    rules = [decided("ask", action="archive")]
     assert decide(ARCHIVE, "auto", rules).verdict == "ask"
     answer = narrowest(ARCHIVE)
     assert decide(ARCHIVE, "auto", rules, [answer]).verdict == "approve"
-    assert decide(ARCHIVE, "auto", [Rule("deny")], [answer]).verdict == "deny"
+    assert decide(ARCHIVE, "auto", [decided("deny")], [answer]).verdict == "deny"
 
 
 @pytest.mark.parametrize(
@@ -128,13 +120,13 @@ def test_a_rule_that_asks_is_stricter_than_auto_and_yields_to_an_answer() -> Non
     ],
 )
 def test_patterns_in_paths_stay_within_a_segment(pattern: str, path: str, fits: bool) -> None:
-    verdict = decide(Facts(app="a", path=path), "ask", [Rule("approve", path=pattern)]).verdict
+    verdict = decide(Facts(app="a", path=path), "ask", [decided("approve", path=pattern)]).verdict
     assert (verdict == "approve") is fits
 
 
 def test_what_an_app_calls_itself_is_never_a_pattern() -> None:
     starred = Facts(app="*", path="/*", action="**", origin="*")
-    assert decide(starred, "ask", [Rule("approve", app="mail")]).verdict == "ask"
+    assert decide(starred, "ask", [decided("approve", app="mail")]).verdict == "ask"
     answer = rules_for(starred)[1]
     assert decide(starred, "ask", (), [answer]).verdict == "approve"
     other = Facts(app="mail", path="/x", action="send", origin=SOCKET)
@@ -253,7 +245,7 @@ OPERATORS = [
 def test_a_rule_for_commands_fits_no_line_with_an_operator(operator: str, shape: str) -> None:
     facts = run(shape.format(operator))
     assert decide(facts, "ask", (), [widest(run("pytest"))]).verdict == "ask"
-    assert decide(facts, "ask", [Rule("approve", command="pytest")]).verdict == "ask"
+    assert decide(facts, "ask", [decided("approve", command="pytest")]).verdict == "ask"
     assert rules_for(facts) == ()
 
 
@@ -273,24 +265,24 @@ def test_a_rule_for_commands_fits_no_line_with_an_operator(operator: str, shape:
 )
 def test_a_rule_for_commands_fits_no_other_command_and_no_other_app(facts: Facts) -> None:
     assert decide(facts, "ask", (), [widest(run("pytest"))]).verdict == "ask"
-    assert decide(facts, "ask", [Rule("approve", command="pytest")]).verdict == "ask"
+    assert decide(facts, "ask", [decided("approve", command="pytest")]).verdict == "ask"
 
 
 def test_a_rule_for_commands_gives_no_network_unless_it_says_so() -> None:
     with_network = run("pip install x", params={"command": "pip install x", "network": True})
-    for rule in (Rule("approve"), Rule("approve", command="pip")):
+    for rule in (decided("approve"), decided("approve", command="pip")):
         assert decide(run("pip install x"), "ask", [rule]).verdict == "approve"
         assert decide(with_network, "ask", [rule]).verdict == "ask"
     remembered = rules_for(run("pip install x"))
     assert decide(with_network, "ask", remembered=remembered).verdict == "ask"
-    assert decide(with_network, "ask", [Rule("deny", command="pip")]).verdict == "deny"
+    assert decide(with_network, "ask", [decided("deny", command="pip")]).verdict == "deny"
     offered = narrowest(with_network)
     assert decide(with_network, "ask", remembered=[offered]).verdict == "approve"
     assert in_words(offered).endswith("begin with: pip install x, with network")
 
 
 def test_a_rule_that_denies_a_command_is_read_widely() -> None:
-    deny = [Rule("deny", command="git push"), Rule("approve", action="run")]
+    deny = [decided("deny", command="git push"), decided("approve", action="run")]
     for line in ("git push", "cd x && git push -f", "$(git push)", "sh -c 'x;git push'"):
         assert decide(run(line), "ask", deny).verdict == "deny"
     assert decide(run("git pull"), "ask", deny).verdict == "approve"
@@ -314,15 +306,16 @@ def test_a_rule_that_denies_a_command_is_read_widely() -> None:
     ],
 )
 def test_a_rule_for_files_is_a_path_pattern(pattern: str, file: str, fits: bool) -> None:
-    verdict = decide(edit(file), "ask", [Rule("approve", file=pattern)]).verdict
+    verdict = decide(edit(file), "ask", [decided("approve", file=pattern)]).verdict
     assert (verdict == "approve") is fits
     assert (
-        decide(edit(file, is_ours=False), "ask", [Rule("approve", file=pattern)]).verdict == "ask"
+        decide(edit(file, is_ours=False), "ask", [decided("approve", file=pattern)]).verdict
+        == "ask"
     )
 
 
 def test_a_rule_that_denies_a_file_fits_hidden_ones_too() -> None:
-    assert decide(edit("a/.env"), "ask", [Rule("deny", file="**")]).verdict == "deny"
+    assert decide(edit("a/.env"), "ask", [decided("deny", file="**")]).verdict == "deny"
 
 
 def test_a_rule_approves_a_call_for_several_files_if_it_fits_each_and_denies_it_for_one() -> None:
@@ -330,9 +323,9 @@ def test_a_rule_approves_a_call_for_several_files_if_it_fits_each_and_denies_it_
     edits = [{"path": "src/a.py", "delete": True}, {"path": "src/b.py", "to": "src/c.py"}]
     many = edit("", params={"edits": edits}, action="edit_many")
     for facts, fits_each in ((move, False), (many, True)):
-        inside = decide(facts, "ask", [Rule("approve", file="src/*")]).verdict
+        inside = decide(facts, "ask", [decided("approve", file="src/*")]).verdict
         assert inside == ("approve" if fits_each else "ask")
-        assert decide(facts, "ask", [Rule("deny", file="src/a.py")]).verdict == "deny"
+        assert decide(facts, "ask", [decided("deny", file="src/a.py")]).verdict == "deny"
     assert [rule.file for rule in rules_for(many)] == ["src/*"]
     assert rules_for(move) == ()
 
@@ -348,15 +341,15 @@ def test_a_file_is_remembered_as_itself_or_with_those_beside_it() -> None:
 @pytest.mark.parametrize(
     ("rule", "told"),
     [
-        (Rule("approve", command="ls; rm"), "rule 2: command is the first words"),
-        (Rule("approve", command=""), "rule 2: command is the first words"),
-        (Rule("approve", file="/etc/passwd"), "rule 2: file is a pattern"),
-        (Rule("approve", file="../x"), "rule 2: file is a pattern"),
+        (decided("approve", command="ls; rm"), "rule 2: command is the first words"),
+        (decided("approve", command=""), "rule 2: command is the first words"),
+        (decided("approve", file="/etc/passwd"), "rule 2: file is a pattern"),
+        (decided("approve", file="../x"), "rule 2: file is a pattern"),
     ],
 )
-def test_a_rule_that_could_fit_nothing_is_told(rule: Rule, told: str) -> None:
+def test_a_rule_that_could_fit_nothing_is_told(rule: PolicyRule, told: str) -> None:
     with pytest.raises(InvalidInput, match=told):
-        check_rules([Rule("ask"), rule])
+        check_rules([decided("ask"), rule])
 
 
 names = st.text("ab*?[]/~", max_size=4) | st.sampled_from(["mail", "*", "**"])
@@ -376,7 +369,7 @@ facts_of = st.builds(
 modes = st.sampled_from(get_args(Mode))
 rules_of = st.lists(
     st.builds(
-        Rule,
+        PolicyRule,
         decision=st.sampled_from(get_args(Verdict)),
         app=names,
         path=st.lists(names, max_size=3).map(lambda ids: "/" + "/".join(ids)) | st.just("*"),
@@ -392,7 +385,7 @@ answers_of = st.lists(st.builds(rules_for, facts_of, verdicts), max_size=3).map(
 
 @given(facts_of, modes, rules_of, answers_of)
 def test_nothing_but_a_rule_an_answer_or_the_mode_approves_an_invoke(
-    facts: Facts, mode: Mode, rules: list[Rule], answers: list[Answer]
+    facts: Facts, mode: Mode, rules: list[PolicyRule], answers: list[Answer]
 ) -> None:
     decision = decide(facts, mode, rules, answers)
     assert decision == decide(facts, mode, rules, answers)
@@ -404,7 +397,7 @@ def test_nothing_but_a_rule_an_answer_or_the_mode_approves_an_invoke(
 
 @given(facts_of, modes, rules_of, answers_of)
 def test_what_an_app_says_of_itself_never_loosens_anything(
-    facts: Facts, mode: Mode, rules: list[Rule], answers: list[Answer]
+    facts: Facts, mode: Mode, rules: list[PolicyRule], answers: list[Answer]
 ) -> None:
     order = {"approve": 0, "ask": 1, "deny": 2}
     admitted = msgspec.structs.replace(facts, dangerous=True, declared=True)

@@ -18,8 +18,9 @@ import msgspec
 
 from sightline.agent.host.judge import Case, Lapsed, case_of, differences
 from sightline.agent.host.sight import SafeWorlds
-from sightline.agent.policy import Decision, Mode, Rule, decide
+from sightline.agent.policy import Decision, Mode, decide
 from sightline.agent.toolbox import Ran, Toolbox, definitions_of
+from sightline.config import PolicyRule
 from sightline.context.dialects import anthropic, gemini, openai_chat, openai_responses
 from sightline.context.dialects.names import ToolDefinition, read_tools
 from sightline.context.messages.given import arguments_given
@@ -70,7 +71,7 @@ class HubTools:
     """The tools of a hub as of now, and what a model's call of one comes to."""
 
     def __init__(
-        self, toolbox: Toolbox, mode: Mode, worlds: SafeWorlds, rules: Sequence[Rule] = ()
+        self, toolbox: Toolbox, mode: Mode, worlds: SafeWorlds, rules: Sequence[PolicyRule] = ()
     ) -> None:
         self._toolbox = toolbox
         self._mode: Mode = mode

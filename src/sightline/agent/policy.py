@@ -35,10 +35,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from sightline.config.settings import PolicyRule
 from sightline.errors import InvalidInput, InvalidPath
 from sightline.slop.protocol.jsontext import text_of
 from sightline.slop.protocol.path import format_path, parse_path
@@ -107,53 +108,18 @@ class Decision(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Rule(Protocol):
-    """A user's decision on some calls, made beforehand; None is no condition."""
-
-    @property
-    def app(self) -> str: ...
-    @property
-    def path(self) -> str: ...
-    @property
-    def action(self) -> str: ...
-    @property
-    def decision(self) -> Verdict: ...
-    @property
-    def origin(self) -> str: ...
-    @property
-    def params(self) -> Mapping[str, Any] | None: ...
-    @property
-    def label(self) -> str | None: ...
-    @property
-    def command(self) -> str | None: ...
-    @property
-    def file(self) -> str | None: ...
-    @property
-    def network(self) -> bool: ...
-
-
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class Answer(PolicyRule, frozen=True, kw_only=True):
     """What a user answered and wants remembered: a rule for the calls it was meant for.
 
     `dangerous` says whether the call was known to be so when it was answered; the
     answer does not stretch to calls that are more dangerous.
     """
 
-    app: str
-    path: str
-    action: str
-    decision: Verdict
-    origin: str
-    params: dict[str, Any] | None = None
-    label: str | None = None
-    command: str | None = None
-    file: str | None = None
-    network: bool = False
     dangerous: bool = False
 
 
 def decide(
-    facts: Facts, mode: Mode, rules: Iterable[Rule] = (), remembered: Iterable[Answer] = ()
+    facts: Facts, mode: Mode, rules: Iterable[PolicyRule] = (), remembered: Iterable[Answer] = ()
 ) -> Decision:
     """Decide on one call. The same arguments give the same decision."""
     if facts.kind == "read":
@@ -214,7 +180,7 @@ def rules_for(facts: Facts, decision: Verdict = "approve") -> tuple[Answer, ...]
     return (same, exact, *beside)
 
 
-def check_rules(rules: Iterable[Rule]) -> None:
+def check_rules(rules: Iterable[PolicyRule]) -> None:
     """Raise InvalidInput for a rule that could fit nothing, and says so nowhere."""
     for number, rule in enumerate(rules, 1):
         if rule.command is not None and not _words(rule.command):
@@ -229,7 +195,7 @@ def check_rules(rules: Iterable[Rule]) -> None:
             )
 
 
-def in_words(rule: Rule) -> str:
+def in_words(rule: PolicyRule) -> str:
     """Say a rule as a user can agree to it."""
     where = "" if rule.path == ANYWHERE else f" on {rule.path}"
     if rule.label is not None and rule.label:
@@ -256,7 +222,7 @@ def _covers(answer: Answer, facts: Facts) -> bool:
     )
 
 
-def _fits(rule: Rule, facts: Facts) -> bool:
+def _fits(rule: PolicyRule, facts: Facts) -> bool:
     return (
         fnmatchcase(facts.app, rule.app)
         and fnmatchcase(facts.action, rule.action)
@@ -278,7 +244,7 @@ def _has_network(facts: Facts) -> bool:
     return facts.is_ours and facts.params.get("network", False) is not False
 
 
-def _fits_command(pattern: str, rule: Rule, facts: Facts) -> bool:
+def _fits_command(pattern: str, rule: PolicyRule, facts: Facts) -> bool:
     line, begins = facts.params.get("command"), _words(pattern)
     if not facts.is_ours or not isinstance(line, str) or not begins:
         return False
@@ -317,7 +283,7 @@ def _shortest(words: list[str]) -> int:
     return 2 if program in _FAMILIES else 1
 
 
-def _fits_file(pattern: str, rule: Rule, facts: Facts) -> bool:
+def _fits_file(pattern: str, rule: PolicyRule, facts: Facts) -> bool:
     paths, narrow = _paths(facts.params), rule.decision == "approve"
     if not facts.is_ours or not paths:
         return False

@@ -35,8 +35,9 @@ from sightline.adapters.mcp.server_calls import AppCalls, caller_key, joined
 from sightline.adapters.mcp.server_memory import node_at
 from sightline.adapters.mcp.server_tools import DEPLOYED, LABEL, TOOLS
 from sightline.adapters.mcp.server_updates import SCHEME, TICK_S, Updates, read_uri, write_uri
-from sightline.agent.policy import Mode, Rule
+from sightline.agent.policy import Mode
 from sightline.agent.toolbox.advice import nearest
+from sightline.config import PolicyRule
 from sightline.context.projection.escape import escape_name
 from sightline.errors import InvalidInput, SightlineError
 from sightline.slop.hub.hub import Hub
@@ -89,7 +90,7 @@ class AppsServer:
         hub: Hub,
         *,
         mode: Mode = "auto",
-        rules: Sequence[Rule] = (),
+        rules: Sequence[PolicyRule] = (),
         deployed_names: bool = False,
         budget: int = STATE_TOKENS,
         tick_s: float = TICK_S,

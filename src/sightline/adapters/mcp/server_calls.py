@@ -33,10 +33,11 @@ from sightline.adapters.mcp.server_memory import (
 from sightline.adapters.mcp.server_tools import LABEL, WAIT_S, check_call
 from sightline.adapters.tools import ActionQuestion, HubTools
 from sightline.agent.host.sight import SafeWorlds, SightRules, look
-from sightline.agent.policy import Mode, Rule
+from sightline.agent.policy import Mode
 from sightline.agent.toolbox import Bench, Ran, Toolbox
 from sightline.agent.toolbox.advice import missing_action, missing_app, nearest
 from sightline.agent.toolbox.apps import normal_path
+from sightline.config import PolicyRule
 from sightline.context.projection.changes import ChangedNode, ShownState
 from sightline.context.projection.escape import escape_line, escape_name, escape_text, reveal
 from sightline.context.projection.tools import INVOKE, QUERY
@@ -88,7 +89,7 @@ class AppCalls:
     """What the tools do, for every caller; `names` are the tools that are offered."""
 
     def __init__(
-        self, hub: Hub, names: Sequence[str], mode: Mode, rules: Sequence[Rule], budget: int,
+        self, hub: Hub, names: Sequence[str], mode: Mode, rules: Sequence[PolicyRule], budget: int,
         clock: Callable[[], datetime],
     ) -> None:  # fmt: skip
         self.hub = hub

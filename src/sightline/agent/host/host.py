@@ -48,13 +48,13 @@ from sightline.agent.host.writing import Scribe
 from sightline.agent.models.base import Model
 from sightline.agent.models.keys import know_secrets
 from sightline.agent.plugins.choose import runner_of
-from sightline.agent.policy import Mode, Rule
+from sightline.agent.policy import Mode
 from sightline.agent.toolbox import Bench, SessionRecords, Toolbox
 from sightline.agent.toolbox.results import Ran
 from sightline.agent.turn.machine import TurnLimits
 from sightline.agent.turn.steps import Spent
 from sightline.agent.workspace.guidance import Guidance
-from sightline.config import Settings
+from sightline.config import PolicyRule, Settings
 from sightline.context.ledger import Ledger, Memos, MemoShelf, Session
 from sightline.context.ledger.paths import default_path, expanded
 from sightline.context.ledger.store import Clock, now_utc
@@ -275,11 +275,11 @@ class Host:
         return self._spending.overrun(question.next_usd) is not None
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[PolicyRule, ...]:
         """The rules in force: those of the configuration, then those remembered, newest first."""
         return (*self.settings.policy, *self._open.remembered)
 
-    def forget(self, number: int) -> Rule:
+    def forget(self, number: int) -> PolicyRule:
         """Remove one of `rules`, counted from 1. Raises `NotFound`, `InvalidInput` for a file's."""
         rules, fixed = self.rules, len(self.settings.policy)
         if not 1 <= number <= len(rules):
