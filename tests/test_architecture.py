@@ -152,10 +152,7 @@ SQL = re.compile(
     r"\s*(SELECT|INSERT|UPDATE|DELETE|PRAGMA|CREATE|ALTER|DROP|BEGIN|COMMIT|ROLLBACK|ATTACH)\b"
 )
 # The engine, and the file of requests that may be deleted beside a ledger.
-ENGINES = (
-    "context/ledger/sqlite/", "context/ledger/postgres/", "agent/host/journal.py",
-    "agent/host/wirefile.py",
-)  # fmt: skip
+ENGINES = ("context/ledger/sqlite/", "context/ledger/postgres/", "agent/host/journal.py")
 # What the ledger's nouns say to any engine: questions, in words that every engine takes.
 ASKING = "context/ledger/"
 OWN_WORDS = re.compile(

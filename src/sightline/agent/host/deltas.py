@@ -10,8 +10,8 @@ a tree as the operations that change the previous one into it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from itertools import takewhile
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -22,7 +22,7 @@ from sightline.slop.protocol.codec import encode as encode_tree
 from sightline.slop.protocol.diff import diff
 from sightline.slop.protocol.patch import apply, decode_ops, encode_ops
 from sightline.slop.protocol.tree import Node
-from sightline.slop.protocol.world import AppState, AvailableApp, World
+from sightline.slop.protocol.world import AppState, AvailableApp, Status, World
 
 Messages: TypeAlias = Sequence[Message]
 
@@ -48,7 +48,7 @@ class AppDelta(msgspec.Struct, frozen=True, omit_defaults=True):
 
     id: str
     name: str
-    status: str
+    status: Status
     version: int = 0
     last_seen: str | None = None
     reason: str = ""
@@ -61,21 +61,18 @@ class WorldDelta(msgspec.Struct, frozen=True, omit_defaults=True):
     """A world, by what is different in it from the base's."""
 
     apps: tuple[AppDelta, ...] = ()
-    available: tuple[dict[str, Any], ...] = ()
+    available: tuple[AvailableApp, ...] = ()
 
 
 _runs: Final = msgspec.json.Decoder(list[Copied | New])
 _world: Final = msgspec.json.Decoder(WorldDelta)
-# Made once, at import: msgspec crashes where two threads are the first to read a type.
-_apps: Final = msgspec.json.Decoder(AppState)
 
 
 def message_delta(base: Messages, new: Messages) -> bytes:
     """Write messages as runs of the base and what is new between them."""
     runs: list[Copied | New] = []
-    at = misses = 0
     fresh: list[Message] = []
-    expected = 0
+    at = misses = expected = 0
     while at < len(new):
         start = _found(base, new[at], expected) if misses < _MISSES else -1
         if start < 0:
@@ -83,13 +80,8 @@ def message_delta(base: Messages, new: Messages) -> bytes:
             misses += 1
             at += 1
             continue
-        count = 0
-        while (
-            at + count < len(new)
-            and start + count < len(base)
-            and _same(base[start + count], new[at + count])
-        ):
-            count += 1
+        pairs = zip(base[start:], new[at:], strict=False)
+        count = sum(1 for _ in takewhile(lambda pair: _same(*pair), pairs))
         if fresh:
             runs.append(New(tuple(fresh)))
             fresh = []
@@ -119,18 +111,13 @@ def _same(one: Message, other: Message) -> bool:
 
 def _found(base: Messages, message: Message, expected: int) -> int:
     """Where a message stood; looked for first where the last run ended."""
-    if expected < len(base) and _same(base[expected], message):
-        return expected
     return next((i for i in range(expected, len(base)) if _same(base[i], message)), -1)
 
 
 def world_delta(base: World, new: World) -> bytes:
     """Write a world by what is different in it."""
     apps = tuple(_app_delta(base.app(app.id), app) for app in new.apps)
-    available = tuple(
-        {name: getattr(app, name) for name in AvailableApp.__slots__} for app in new.available
-    )
-    return msgspec.json.encode(WorldDelta(apps, available))
+    return msgspec.json.encode(WorldDelta(apps, new.available))
 
 
 def _app_delta(base: AppState | None, app: AppState) -> AppDelta:
@@ -140,34 +127,23 @@ def _app_delta(base: AppState | None, app: AppState) -> AppDelta:
     old = None if base is None else base.tree
     if old is None or old.id != app.tree.id:
         return msgspec.structs.replace(delta, tree=Raw(encode_tree(app.tree)))
-    if old is app.tree:
-        return msgspec.structs.replace(delta, same=True)
-    ops = diff(old, app.tree)
-    if not ops:
-        return msgspec.structs.replace(delta, same=True)
-    return msgspec.structs.replace(delta, ops=Raw(encode_ops(ops)))
+    if ops := diff(old, app.tree):
+        return msgspec.structs.replace(delta, ops=Raw(encode_ops(ops)))
+    return msgspec.structs.replace(delta, same=True)
 
 
 def apply_world(base: World, delta: bytes) -> World:
     """Rebuild a world from that of the base and a `world_delta`."""
     read = _world.decode(delta)
     apps = tuple(_app_of(base.app(app.id), app) for app in read.apps)
-    return World(apps, tuple(AvailableApp(**item) for item in read.available))
+    return World(apps, read.available)
 
 
 def _app_of(base: AppState | None, delta: AppDelta) -> AppState:
-    app = msgspec.convert(
-        {
-            "id": delta.id,
-            "name": delta.name,
-            "status": delta.status,
-            "version": delta.version,
-            "last_seen": delta.last_seen,
-            "reason": delta.reason,
-        },
-        AppState,
+    tree = _tree_of(None if base is None else base.tree, delta)
+    return AppState(
+        delta.id, delta.name, delta.status, tree, delta.version, delta.last_seen, delta.reason
     )
-    return replace(app, tree=_tree_of(None if base is None else base.tree, delta))
 
 
 def _tree_of(base: Node | None, delta: AppDelta) -> Node | None:

@@ -21,6 +21,7 @@ read from such a one on, and forgotten with it.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -31,7 +32,6 @@ import apsw
 import msgspec
 
 from sightline.agent.host.deltas import apply_messages, apply_world, message_delta, world_delta
-from sightline.agent.host.wirefile import open_journal, translated
 from sightline.context.dialects import encode
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Options, Request
@@ -39,7 +39,7 @@ from sightline.context.ledger.paths import journal_path
 from sightline.context.ledger.rows import marks
 from sightline.context.ledger.sqlite.rows import fetch
 from sightline.context.slots.prompt import Prompt, Receipt
-from sightline.errors import InvalidInput, NotFound
+from sightline.errors import InvalidInput, LedgerUnavailable, NotFound
 from sightline.slop.protocol.world import World
 
 CHAIN: Final = 64  # requests that are written as differences before one is written whole
@@ -191,7 +191,7 @@ class Journal:
             base = self._base(db, sent.session_id)
             if base is None or base.depth >= CHAIN:
                 self._forget_old(db)
-                segment = _one(db, "SELECT coalesce(max(segment), 0) + 1 FROM requests")
+                [(segment,)] = fetch(db, "SELECT coalesce(max(segment), 0) + 1 FROM requests")
                 base = _Base(0, segment, -1, _NOTHING, World())
             pieces = [
                 self._piece(db, msgspec.json.encode(sent.prompt.tools)),
@@ -271,86 +271,48 @@ class Journal:
 
     def requests(self, session_id: int, turn: int | None = None) -> list[RequestLine]:
         """List the requests of a session, or of one turn, that are still known, in order."""
-        with self._lock, translated(self.path):
-            rows = fetch(
-                self._connection,
-                f"SELECT {_LINE} FROM requests WHERE session_id = ?1 "
-                "AND (?2 IS NULL OR turn = ?2) ORDER BY id",
-                (session_id, turn),
-            )
-        return [_line(row) for row in rows]
+        where = "session_id = ?1 AND (?2 IS NULL OR turn = ?2) ORDER BY id"
+        return self._lines(where, session_id, turn)
 
     def of_turns(self, session_id: int, turns: Sequence[int]) -> list[RequestLine]:
         """List the requests of some turns that are still known, in order."""
-        with self._lock, translated(self.path):
-            rows = fetch(
-                self._connection,
-                f"SELECT {_LINE} FROM requests WHERE session_id = ? AND turn IN ({marks(turns)}) "
-                "ORDER BY id",
-                (session_id, *turns),
-            )
-        return [_line(row) for row in rows]
-
-    def counts(self, session_id: int) -> dict[int, int]:
-        """Count the requests of every turn of a session."""
-        with self._lock, translated(self.path):
-            rows = fetch(
-                self._connection,
-                "SELECT turn, max(number) FROM requests WHERE session_id = ? GROUP BY turn",
-                (session_id,),
-            )
-        return dict(rows)
+        where = f"session_id = ? AND turn IN ({marks(turns)}) ORDER BY id"
+        return self._lines(where, session_id, *turns)
 
     def earlier(self, line: RequestLine, most: int) -> list[RequestLine]:
         """List the requests of a session that were sent before one, the nearest first."""
-        with self._lock, translated(self.path):
-            rows = fetch(
-                self._connection,
-                # By row and not by session: the index would have them all read and sorted.
-                f"SELECT {_LINE} FROM requests WHERE +session_id = ? AND id < ? "
-                "ORDER BY id DESC LIMIT ?",
-                (line.session_id, line.id, most),
-            )
-        return [_line(row) for row in rows]
+        # By row and not by session: the index would have them all read and sorted.
+        where = "+session_id = ? AND id < ? ORDER BY id DESC LIMIT ?"
+        return self._lines(where, line.session_id, line.id, most)
+
+    def counts(self, session_id: int) -> dict[int, int]:
+        """Count the requests of every turn of a session."""
+        counted = "SELECT turn, max(number) FROM requests WHERE session_id = ? GROUP BY turn"
+        return dict(self._select(counted, session_id))
 
     def made_with(self, rows: Sequence[int]) -> dict[int, tuple[Profile, Options]]:
         """Read the profiles and the options that some requests were encoded with, by row id."""
-        with self._lock, translated(self.path):
-            found = fetch(
-                self._connection,
-                f"SELECT id, profile, options FROM requests WHERE id IN ({marks(rows)})",
-                rows,
-            )
-            digests = list({profile for _, profile, _ in found})
-            pieces = dict(
-                fetch(
-                    self._connection,
-                    f"SELECT digest, data FROM pieces WHERE digest IN ({marks(digests)})",
-                    digests,
-                )
-            )
-        profiles = {digest: _profiles.decode(data) for digest, data in pieces.items()}
-        return {row: (profiles[digest], _options.decode(data)) for row, digest, data in found}
+        found = self._select(
+            "SELECT id, (SELECT data FROM pieces WHERE digest = profile), options FROM requests "
+            f"WHERE id IN ({marks(rows)})",
+            *rows,
+        )
+        profiles = {data: _profiles.decode(data) for data in {profile for _, profile, _ in found}}
+        return {row: (profiles[data], _options.decode(options)) for row, data, options in found}
 
     def before(self, line: RequestLine) -> tuple[int, int] | None:
         """Find the request that was sent to the same model before this one: turn and number."""
-        with self._lock, translated(self.path):
-            rows = fetch(
-                self._connection,
-                "SELECT turn, number FROM requests WHERE session_id = ? AND model = ? AND id < ? "
-                "ORDER BY id DESC LIMIT 1",
-                (line.session_id, line.model, line.id),
-            )
+        rows = self._select(
+            "SELECT turn, number FROM requests WHERE session_id = ? AND model = ? AND id < ? "
+            "ORDER BY id DESC LIMIT 1",
+            line.session_id, line.model, line.id,
+        )  # fmt: skip
         return rows[0] if rows else None
 
     def row(self, session_id: int, turn: int, number: int = 1) -> int:
         """Return the row id of a turn's request, of its latest sending. Raises `NotFound`."""
-        with self._lock, translated(self.path):
-            row = _one(
-                self._connection,
-                "SELECT max(id) FROM requests WHERE session_id = ? AND turn = ? AND number = ?",
-                (session_id, turn, number),
-            )
+        latest = "SELECT max(id) FROM requests WHERE session_id = ? AND turn = ? AND number = ?"
+        [(row,)] = self._select(latest, session_id, turn, number)
         if row is None:
             raise NotFound(
                 f"session {session_id}, turn {turn}, request {number} is not in {self.path}"
@@ -365,19 +327,17 @@ class Journal:
     def recorded(self, row: int) -> Recorded:
         """Read a request whole by its row id. Raises `NotFound`."""
         with self._lock, translated(self.path):
-            if _one(self._connection, "SELECT id FROM requests WHERE id = ?", (row,)) is None:
+            if not self._select("SELECT id FROM requests WHERE id = ?", row):
                 raise NotFound(f"request {row} is not in {self.path}")
             return self._read(self._connection, row)
 
     def weight(self, session_ids: Sequence[int]) -> tuple[int, int]:
         """Count the requests of sessions and the bytes that are kept of them."""
-        with self._lock, translated(self.path):
-            [(requests, size)] = fetch(
-                self._connection,
-                f"SELECT count(*), coalesce(sum(size), 0) FROM requests "
-                f"WHERE session_id IN ({marks(session_ids)})",
-                session_ids,
-            )
+        [(requests, size)] = self._select(
+            "SELECT count(*), coalesce(sum(size), 0) FROM requests "
+            f"WHERE session_id IN ({marks(session_ids)})",
+            *session_ids,
+        )
         return requests, size
 
     # Tails that a gateway put into requests of others: `gateway.tail`.
@@ -393,9 +353,8 @@ class Journal:
 
     def tails(self, session: str) -> list[bytes]:
         """Read what was put into requests of a session, in order."""
-        with self._lock, translated(self.path):
-            wanted = "SELECT data FROM tails WHERE session = ? ORDER BY id"
-            return [data for (data,) in fetch(self._connection, wanted, (session,))]
+        wanted = "SELECT data FROM tails WHERE session = ? ORDER BY id"
+        return [data for (data,) in self._select(wanted, session)]
 
     def forget(self, session_ids: Sequence[int], names: Sequence[str] = ()) -> None:
         """Drop the requests of sessions, and leave nothing of anything dropped in the file.
@@ -414,20 +373,27 @@ class Journal:
 
     def revision(self) -> int:
         """Return a number that is another one whenever another program has written here."""
-        with self._lock, translated(self.path):
-            return int(_one(self._connection, "PRAGMA data_version"))
+        [(revision,)] = self._select("PRAGMA data_version")
+        return int(revision)
 
     def latest(self, session_id: int) -> Recorded | None:
         """Read the request that was sent last in a session, if it is known."""
         with self._lock, translated(self.path):
-            row = _one(
-                self._connection, "SELECT max(id) FROM requests WHERE session_id = ?", (session_id,)
-            )
+            [(row,)] = self._select(_LATEST, session_id)
             return None if row is None else self._read(self._connection, row)
+
+    def _lines(self, where: str, *values: object) -> list[RequestLine]:
+        rows = self._select(f"SELECT {_LINE} FROM requests WHERE {where}", *values)
+        return [_line(row) for row in rows]
+
+    def _select(self, sql: str, *values: Any) -> list[Any]:
+        """Read rows. What SQL returns has no better type."""
+        with self._lock, translated(self.path):
+            return fetch(self._connection, sql, values)
 
     def _base(self, db: apsw.Connection, session_id: int) -> _Base | None:
         """The last request of the session, unless somebody has forgotten it meanwhile."""
-        row = _one(db, "SELECT max(id) FROM requests WHERE session_id = ?", (session_id,))
+        [(row,)] = fetch(db, _LATEST, (session_id,))
         if row is None:
             return None
         known = self._bases.get(session_id)
@@ -441,17 +407,15 @@ class Journal:
         return _Base(row, segment, depth, recorded.prompt, recorded.world)
 
     def _read(self, db: apsw.Connection, row: int) -> Recorded:
-        chain: list[int] = [row]
-        while (
-            base := _one(db, "SELECT base FROM requests WHERE id = ?", (chain[-1],))
-        ) is not None:
-            chain.append(base)
+        chain: list[tuple[bytes, ...]] = []
+        link: int | None = row
+        while link is not None:
+            wanted = "SELECT base, prompt, world FROM requests WHERE id = ?"
+            [(link, *deltas)] = fetch(db, wanted, (link,))
+            chain.append(tuple(deltas))
         messages: tuple[Any, ...] = ()
         world = World()
-        for link in reversed(chain):
-            prompt_delta, delta = fetch(
-                db, "SELECT prompt, world FROM requests WHERE id = ?", (link,)
-            )[0]
+        for prompt_delta, delta in reversed(chain):
             messages = apply_messages(messages, prompt_delta)
             world = apply_world(world, delta)
         line = _line(fetch(db, f"SELECT {_LINE} FROM requests WHERE id = ?", (row,))[0])
@@ -468,13 +432,7 @@ class Journal:
             _NO_RECEIPT if receipt is None else Receipt.decode(receipt),
             tuple(msgspec.json.decode(tools, type=list[dict[str, Any]])),
         )
-        return Recorded(
-            line,
-            prompt,
-            _profiles.decode(profile),
-            _options.decode(options),
-            world,
-        )
+        return Recorded(line, prompt, _profiles.decode(profile), _options.decode(options), world)
 
     @staticmethod
     def _piece(db: apsw.Connection, data: bytes) -> bytes:
@@ -516,13 +474,109 @@ _NOTHING: Final = Prompt((), 0, _NO_RECEIPT)
 _profiles: Final = msgspec.json.Decoder(Profile)
 _options: Final = msgspec.json.Decoder(Options)
 _LINE: Final = ", ".join(RequestLine.__struct_fields__)
+_LATEST: Final = "SELECT max(id) FROM requests WHERE session_id = ?"
 
 
 def _line(row: Sequence[Any]) -> RequestLine:
     return RequestLine(*(*row[:-1], msgspec.json.decode(row[-1])))
 
 
-def _one(db: apsw.Connection, sql: str, values: tuple[Any, ...] = ()) -> Any:
-    """Read one value; None if there is no row. What SQL returns has no better type."""
-    rows = fetch(db, sql, values)
-    return rows[0][0] if rows else None
+# The file: opened for its owner alone, begun anew if it is no good.
+
+APPLICATION_ID: Final = int.from_bytes(b"SLGW", "big")
+FORMAT: Final = 2
+
+_SCHEMA: Final = """
+CREATE TABLE requests (
+    id INTEGER PRIMARY KEY, session_id INTEGER, group_id INTEGER, turn INTEGER, number INTEGER,
+    receipt_id INTEGER, segment INTEGER, base INTEGER, place INTEGER, sent_at TEXT, model TEXT,
+    digest TEXT, bytes INTEGER, boundary INTEGER, prompt BLOB, tools BLOB, profile BLOB,
+    options BLOB, world BLOB, receipt BLOB, size INTEGER, outcome TEXT, timings BLOB);
+CREATE INDEX requests_by_place ON requests (session_id, turn, number);
+CREATE INDEX requests_by_segment ON requests (segment);
+CREATE TABLE pieces (digest BLOB PRIMARY KEY, data BLOB) WITHOUT ROWID;
+"""
+# Beside the requests, in files of before there were any too: nobody else looks for them.
+_TAILS: Final = """
+CREATE TABLE IF NOT EXISTS tails (
+    id INTEGER PRIMARY KEY, session TEXT, sent_at TEXT, data BLOB);
+CREATE INDEX IF NOT EXISTS tails_by_session ON tails (session);
+"""
+# Format 1 held what is in the ledger since its format 5 (`context.ledger.takeover`).
+_WITHOUT_WORK: Final = """
+DROP TABLE partials;
+DROP TABLE calls;
+DROP TABLE owners;
+DROP TABLE strategy_states;
+DROP TABLE notes;
+"""
+
+
+def open_journal(path: Path, *, read_only: bool) -> apsw.Connection:
+    """Open the file; one that is damaged or of another format is begun anew."""
+    if read_only:
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        return apsw.Connection(f"{path.absolute().as_uri()}?mode=ro", flags=flags)
+    try:
+        return _configured(path)
+    except (apsw.NotADBError, apsw.CorruptError, OtherFormatError):
+        path.unlink(missing_ok=True)
+        return _configured(path)
+
+
+class OtherFormatError(Exception):
+    """The file is not a journal of this format."""
+
+
+@contextlib.contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Raise whatever goes wrong with the file as one error, in one sentence."""
+    try:
+        yield
+    except (apsw.Error, OSError, msgspec.DecodeError) as error:
+        raise LedgerUnavailable(f"{path}: {error}") from error
+
+
+def _configured(path: Path) -> apsw.Connection:
+    if not path.exists():
+        # A ledger in a database has no directory here that somebody would have made.
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # The log of a file that was deleted is no log of the one that is made now.
+        for end in ("-wal", "-shm"):
+            path.with_name(f"{path.name}{end}").unlink(missing_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    connection = apsw.Connection(str(path))
+    try:
+        connection.set_busy_timeout(10_000)
+        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        connection.execute("PRAGMA journal_mode = WAL")
+        # Survives the death of the program; the power may take the last second of it.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("BEGIN IMMEDIATE")
+        _found(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _found(connection: apsw.Connection) -> None:
+    """Make the tables of a new file; raise if there are others."""
+    [(version,)] = fetch(connection, "PRAGMA user_version")
+    [(tables,)] = fetch(connection, "SELECT count(*) FROM sqlite_schema")
+    if version == FORMAT:
+        connection.execute(_TAILS)
+        return
+    if version == 1:
+        connection.execute(_WITHOUT_WORK)
+    elif version or tables:
+        raise OtherFormatError
+    else:
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(_SCHEMA)
+    connection.execute(_TAILS)
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
