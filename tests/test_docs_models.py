@@ -8,9 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from sightline.agent.models.extras import EXTRAS
 from sightline.agent.models.local import INSTALL
-from sightline.agent.models.vendors import VENDORS
+from sightline.agent.models.vendors import EXTRAS, VENDORS
 from sightline.config import Settings
 
 PAGE = Path(__file__).parent.parent / "docs" / "models.md"

@@ -66,6 +66,6 @@ def test_one_without_text_and_those_that_cannot_be_read_are_told(data: bytes, wh
 
 
 def test_without_its_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sightline.agent.models.extras.find_spec", lambda _: None)
+    monkeypatch.setattr("sightline.agent.models.vendors.find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match=r"pip install 'sightline\[pdf\]'"):
         pdf.pdf_text(document("x"))

@@ -128,7 +128,7 @@ async def test_waiting_to_retry_has_its_name(
 ) -> None:
     script = [RateLimited("slow down", retry_after_s=4.0), "Done."]
     async with hosted(tmp_path, script, clock=clock) as (host, _):
-        monkeypatch.setattr(host._stage, "_sleep", clock.sleep)
+        monkeypatch.setattr(host._stage, "sleep", clock.sleep)
         await turn(host)
     last, spans = read(tmp_path)
     assert took(spans["waiting to retry (1)"]) == 4000

@@ -164,7 +164,7 @@ def test_a_strategy_can_only_be_named_as_it_is_offered(tmp_path: Path) -> None:
     record(tmp_path)
     for settings in (Settings(), Settings(strategy=str(file))):
         with reading(tmp_path, settings) as reader:
-            for name in (str(file), "os", "../support.py", "sightline.agent.plugins.choose"):
+            for name in (str(file), "os", "../support.py", "sightline.agent.plugins.run"):
                 with pytest.raises(InvalidInput, match="there is no strategy"):
                     what_if(reader, strategy=name)
 

@@ -14,7 +14,7 @@ import pytest
 import sightline.agent.host.compose as composer
 from agent.host.helpers import hosted, invoke, turn
 from sightline.agent.host.compose import compose
-from sightline.agent.plugins.choose import runner_of
+from sightline.agent.plugins.run import runner_of
 from sightline.cli.main import run
 from sightline.config import Settings, TailSettings, TruncationSettings, WindowSettings
 from sightline.context.dialects.profile import Profile

@@ -22,7 +22,7 @@ import msgspec
 from sightline._distribution import install
 from sightline.adapters.tools import ActionQuestion, HubTools
 from sightline.agent.host.sight import SafeWorlds, SightRules, look
-from sightline.agent.models.extras import EXTRAS, is_installed
+from sightline.agent.models.vendors import EXTRAS, is_installed
 from sightline.agent.policy import Mode
 from sightline.agent.toolbox import Bench, Ran, Style, Toolbox
 from sightline.context.messages.given import arguments_given

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
+from typing import NamedTuple
 
 from sightline.context.projection.bridge import (
     BUDGET,
@@ -77,12 +77,7 @@ class BridgeWriter:
     def __enter__(self) -> BridgeWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -93,14 +88,11 @@ def run_bridge(bridge: BridgeWriter, source: Callable[[], World], beat: Callable
         bridge.write(source())
 
 
-class Reading:
+class Reading(NamedTuple):
     """What a bridge file is good for now: its tail, or why it has none."""
 
-    __slots__ = ("dropped", "tail")
-
-    def __init__(self, tail: str, dropped: str | None = None) -> None:
-        self.tail = tail
-        self.dropped = dropped
+    tail: str
+    dropped: str | None = None
 
 
 def read_bridge(

@@ -38,8 +38,10 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from sightline.config.settings import PolicyRule
+from sightline.context.messages.state import unfenced
 from sightline.errors import InvalidInput, InvalidPath
 from sightline.slop.protocol.jsontext import text_of
 from sightline.slop.protocol.path import format_path, parse_path
@@ -168,15 +170,15 @@ def rules_for(facts: Facts, decision: Verdict = "approve") -> tuple[Answer, ...]
         network=decision == "approve" and _has_network(facts),
     )  # fmt: skip
     if facts.is_ours and "command" in facts.params:
-        return tuple(_changed(exact, command=line) for line in _prefixes(facts.params["command"]))
+        return tuple(replace(exact, command=line) for line in _prefixes(facts.params["command"]))
     if facts.is_ours and (paths := _paths(facts.params)):
         patterns = dict.fromkeys(file for path in paths for file in _files(path))
-        offered = (_changed(exact, file=file) for file in patterns)
+        offered = (replace(exact, file=file) for file in patterns)
         return tuple(rule for rule in offered if len(paths) == 1 or _fits(rule, facts))
-    same = _changed(exact, params=facts.params, label=facts.label)
+    same = replace(exact, params=facts.params, label=facts.label)
     if facts.risky:
         return (same,)
-    beside = (_changed(exact, path=format_path([*parts[:-1], ANYWHERE])),) if parts else ()
+    beside = (replace(exact, path=format_path([*parts[:-1], ANYWHERE])),) if parts else ()
     return (same, exact, *beside)
 
 
@@ -357,10 +359,6 @@ def _literal(text: str) -> str:
     return "".join(f"[{char}]" if char in "*?[" else char for char in text)
 
 
-def _changed(answer: Answer, **changes: Any) -> Answer:
-    return msgspec.structs.replace(answer, **changes)
-
-
 def _canonical(value: object) -> str:
     """Write a value so that the same ones are equal: 1, 1.0 and true are three values."""
     return bytes(text_of(value)).decode()
@@ -371,3 +369,37 @@ def _quoted(value: object) -> str:
     text = _canonical(value)
     more = len(text) - _SHOWN_CHARS
     return text if more <= 0 else f"{text[:_SHOWN_CHARS]}… and {more:,} more characters"
+
+
+# Mode `plan`: what the model is told of it, and the plan that an answer ends in. The words stand
+# in the tail, so that entering or leaving the mode changes no byte of the prefix.
+#
+#     plan_of(told to the model, followed) != ""      an answer without the heading is no plan
+
+PLANNING: Final = """\
+## Plan mode
+
+The user wants a plan before anything is done. Look, search, take notes and ask as you like; every \
+action that could change something is refused. When you know enough, end your answer with the \
+heading `### PLAN`, and below it what is to be done: where, in which order, and how you will check \
+it. The user accepts the plan, changes or refuses it; carry it out only when it is accepted."""
+
+# As models write it: any level, any case, blanks or one colon behind it.
+_HEADING: Final = re.compile(r" {0,3}#{1,6}[ \t]+PLAN[ \t]*(?::[ \t]*)?", re.IGNORECASE | re.ASCII)
+
+
+def plan_of(answer: str) -> str:
+    """Find the plan of an answer: all that follows its last heading `### PLAN`; empty if none.
+
+    A heading in a code block is none.
+    """
+    ends = [start + len(line) for start, line in unfenced(answer) if _HEADING.fullmatch(line)]
+    return answer[ends[-1] :].strip() if ends else ""
+
+
+def accepted(plan: str, changed: str) -> str:
+    """Write what a user says who accepts a plan, or another one in its stead."""
+    changed = changed.strip()
+    if changed in ("", plan):
+        return "I accept your plan. Carry it out."
+    return f"I changed your plan. Carry out this one:\n\n{changed}"

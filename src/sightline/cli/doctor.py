@@ -29,10 +29,9 @@ import msgspec
 from sightline._distribution import install
 from sightline.agent.models.base import Model, address_of
 from sightline.agent.models.choose import examine, open_model
-from sightline.agent.models.extras import EXTRAS, is_installed
 from sightline.agent.models.keys import find_key
 from sightline.agent.models.local import why_not
-from sightline.agent.models.vendors import VENDORS
+from sightline.agent.models.vendors import EXTRAS, VENDORS, is_installed
 from sightline.cli.options import configured_path, examples
 from sightline.cli.out import Progress, confirm, say, tell, write_json_lines
 from sightline.config import Settings, load

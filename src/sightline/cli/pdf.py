@@ -35,7 +35,7 @@ def pdf_text(data: bytes, stop: threading.Event | None = None) -> str:
     Raises MissingExtra without the package that reads them, InvalidInput for one without text.
     """
     from sightline._distribution import install
-    from sightline.agent.models.extras import is_installed
+    from sightline.agent.models.vendors import is_installed
     from sightline.errors import InvalidInput, MissingExtra
 
     if not is_installed("pdf"):

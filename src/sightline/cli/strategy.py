@@ -11,8 +11,7 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from sightline.agent.plugins.choose import available, load_strategy
-from sightline.agent.plugins.run import StrategyRunner
+from sightline.agent.plugins.run import StrategyRunner, available, load_strategy
 from sightline.cli.io import max_bytes_option, read_as, read_json
 from sightline.cli.options import examples
 from sightline.cli.out import say, write_json_lines

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from sightline.agent.host.journal import Journal, Recorded, RequestLine
 from sightline.agent.host.status import by_group
 from sightline.agent.models.choose import reach_of
-from sightline.agent.plugins.choose import choices, runner_of
+from sightline.agent.plugins.run import choices, runner_of
 from sightline.config import Settings
 from sightline.context.dialects import endpoints
 from sightline.context.dialects.events import Usage, cost

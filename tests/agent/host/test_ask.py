@@ -362,11 +362,11 @@ async def test_nothing_cannot_be_asked(tmp_path: Path, text: str) -> None:
 async def test_a_model_that_cannot_be_used_raises_before_anything_is_stored(tmp_path: Path) -> None:
     async with hosted(tmp_path) as (host, _):
 
-        def refuse(_: str) -> object:
+        async def refuse(_: str) -> object:
             raise Unauthorized("set SOME_KEY")
 
         host._model = None
-        host._opened = refuse  # type: ignore[method-assign, assignment]  # no vendor is at hand
+        host._open_model = refuse  # type: ignore[method-assign, assignment]  # no vendor is at hand
         with pytest.raises(Unauthorized):
             await turn(host)
         assert messages(tmp_path, host.session.id) == []

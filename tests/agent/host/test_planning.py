@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.host.helpers import check_ledger, ended, hosted, invoke, messages, of_kind, turn
-from sightline.agent.host.planning import PLANNING, accepted, plan_of
+from sightline.agent.policy import PLANNING, accepted, plan_of
 from sightline.context.messages.parts import ToolCall
 from sightline.errors import NotFound
 from sightline.events import CallFinished

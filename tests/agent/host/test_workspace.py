@@ -177,12 +177,15 @@ async def test_an_app_that_calls_itself_the_workspace_gets_nothing_of_it(
     assert (directory / "project" / "new.txt").read_text() == "x"
 
 
-async def test_trust_is_the_connections_and_not_the_words(directory: Path) -> None:
+async def test_trust_is_the_connections_and_not_the_words(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A hub that somebody else filled: what sits there under our id is asked about."""
     app = App("desk", "Desk")
     app.action("/", "read")(lambda: "theirs")
     script = [invoke("c1", "/", "read", app="desk"), "no"]
     async with hosted(directory, script, app=app, app_id="desk", apps=HERE) as (host, _):
-        host._stage.trust("desk", ["read"])  # as if its id were one of our own
-        events = await turn(host, answer=lambda _: False)
+        with monkeypatch.context() as patch:
+            patch.setattr(host._stage.workspace, "app", app)  # as if its id were one of our own
+            events = await turn(host, answer=lambda _: False)
         assert len(of_kind(events, ApprovalAsked)) == 1

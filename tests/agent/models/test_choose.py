@@ -22,8 +22,7 @@ from sightline.agent.models.choose import (
     profile_of,
     usable,
 )
-from sightline.agent.models.extras import EXTRAS, OptionalPackage, is_installed
-from sightline.agent.models.vendors import VENDORS
+from sightline.agent.models.vendors import EXTRAS, VENDORS, OptionalPackage, is_installed
 from sightline.config import EndpointSettings, Settings
 from sightline.errors import (
     InvalidInput,
@@ -82,7 +81,7 @@ def test_without_a_key_it_says_what_to_set() -> None:
 
 
 def test_without_the_sdk_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sightline.agent.models.extras.find_spec", lambda _: None)
+    monkeypatch.setattr("sightline.agent.models.vendors.find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match=r"pip install 'sightline\[anthropic\]'"):
         open_model("anthropic", NOTHING, KEYS)
 
@@ -110,7 +109,7 @@ KEY_AND_PACKAGE = [
 def test_a_key_without_its_package_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, variable: str, sdk: str
 ) -> None:
-    monkeypatch.setattr("sightline.agent.models.extras.find_spec", lambda _: None)
+    monkeypatch.setattr("sightline.agent.models.vendors.find_spec", lambda _: None)
     with pytest.raises(MissingExtra) as caught:
         open_model("", NOTHING, {variable: "x", "HOME": "/nonexistent"})
     assert variable in str(caught.value)

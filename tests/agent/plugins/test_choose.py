@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline.agent.plugins.choose import available, load_strategy
+from sightline.agent.plugins.run import available, load_strategy
 from sightline.context.slots.strategy import Context
 from sightline.errors import InvalidStrategy
 

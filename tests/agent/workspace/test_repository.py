@@ -11,7 +11,7 @@ import pytest
 
 from agent.workspace.conftest import Git as Run
 from sightline.agent.workspace import Workspace
-from sightline.agent.workspace import repository as module
+from sightline.agent.workspace import git as module
 from sightline.agent.workspace.git import Change, Git, GitStatus, GitView
 from sightline.testing import connect
 from support.traps import BY_CONFIGURATION, DELIVERIES, HOLDING, TRAPS, ordinary, run_git

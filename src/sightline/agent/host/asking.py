@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
+import msgspec
 from msgspec.structs import replace
 
 from sightline.agent.host.spending import prompt_price
@@ -24,20 +25,13 @@ from sightline.context.tokens.tokens import Counter
 from sightline.errors import ModelFailed, SightlineError
 
 
-class SideModel:
+class SideModel(msgspec.Struct, frozen=True):
     """The model, for questions beside the conversation: a strategy's, or for a new state."""
 
-    def __init__(
-        self,
-        model: Callable[[], Awaitable[Model]],
-        counter: Callable[[Profile], Counter],
-        account: Callable[[Model, Spent], Awaitable[None]],
-        check: Callable[[float], None],
-    ) -> None:
-        self._model = model
-        self._counter = counter
-        self._account = account
-        self._check = check
+    model: Callable[[], Awaitable[Model]]
+    counter: Callable[[Profile], Counter]
+    account: Callable[[Model, Spent], Awaitable[None]]
+    check: Callable[[float], None]
 
     async def call(self, prompt: str, *, max_tokens: int = 1024) -> str:
         """Complete one prompt, without tools."""
@@ -48,17 +42,17 @@ class SideModel:
 
         Raises `OverBudget` if the prompt alone would pass a limit in money.
         """
-        model = await self._model()
+        model = await self.model()
         profile = model.profile
         output_tokens = min(max_tokens, profile.max_output_tokens)
         budget = Budget.for_window(
             profile.window_tokens, profile.max_output_tokens, output_tokens=output_tokens
         )
-        slots = Slots(budget, self._counter(profile))
+        slots = Slots(budget, self.counter(profile))
         slots.add("messages", list(messages))
         prompt = slots.render()
         price = prompt_price(profile.prices, prompt.receipt.total, 0)
-        await asyncio.to_thread(self._check, price)
+        await asyncio.to_thread(self.check, price)
         request = encode(prompt, profile, Options(max_output_tokens=output_tokens))
         spent = Spent()
         try:
@@ -77,7 +71,7 @@ class SideModel:
             raise
         finally:
             if spent.usage is not None or spent.error:
-                await self._account(model, spent)
+                await self.account(model, spent)
 
 
 async def stream_of(model: Model, request: Request) -> AsyncGenerator[Event, None]:

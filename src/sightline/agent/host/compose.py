@@ -174,49 +174,37 @@ class Composed(msgspec.Struct, frozen=True):
         return self.sight.world
 
 
-class _Offer(msgspec.Struct, frozen=True):
-    """A turn before its strategy has run, what it shows of the apps, and its tool rounds."""
-
-    turn: Turn
-    sight: Sight
-    rounds: Sequence[Entry]
-
-
-def _untimed() -> int:
-    return 0
-
-
 async def compose(
-    inputs: Inputs, runner: StrategyRunner, lap: Callable[[], int] = _untimed
+    inputs: Inputs, runner: StrategyRunner, lap: Callable[[], int] = lambda: 0
 ) -> Composed:
     """Make the request that these inputs make; `lap` tells the milliseconds since its last call.
 
     Raises `DoesNotFit` if not even the standing texts have room.
     """
-    offer = await asyncio.to_thread(_offer, inputs)
-    steps: Steps = (("select", lap()),)
-    state, failures = inputs.state, []
+    turn, sight, rounds = await asyncio.to_thread(_offer, inputs)
+    selecting, state, failures = lap(), inputs.state, []
     if inputs.begins:
-        left = await runner.start(offer.turn, state)
+        left = await runner.start(turn, state)
         state = left.state
         failures.append(left.failure)
-    built = await runner.build(offer.turn, state)
+    built = await runner.build(turn, state)
     failures.append(built.failure)
-    steps = (*steps, ("assemble", lap()))
+    assembling = lap()
     failed = tuple(str(failure) for failure in failures if failure is not None)
 
     def finish() -> Composed:
         profile, prompt = inputs.profile, built.prompt
-        options = _showing(_moved(inputs, prompt), inputs, prompt, offer.sight)
+        options = _showing(_moved(inputs, prompt), inputs, prompt, sight)
         request = encode(prompt, profile, options)
         notices = [notice.message for notice in request.receipt_of(prompt).warnings]
         notices += _cut_input(prompt)
         if not profile.tools.calls:
             notices.append(no_tools(profile))
+        steps = (("select", selecting), ("assemble", assembling), ("encode", lap()))
         return Composed(
-            inputs, prompt, request, options, _drift(inputs.before, request), offer.sight,
-            offer.turn, built.state, failed, (*failed, *notices), (*steps, ("encode", lap())),
-            _loose(request, prompt, offer.rounds), _expected(request, prompt, inputs.counter),
+            inputs, prompt, request, options, _drift(inputs.before, request), sight, turn,
+            built.state, failed, (*failed, *notices), steps, _loose(request, prompt, rounds),
+            _expected(request, prompt, inputs.counter),
         )  # fmt: skip
 
     return await asyncio.to_thread(finish)
@@ -232,8 +220,11 @@ def _cut_input(prompt: Prompt) -> list[str]:
     ]
 
 
-def _offer(inputs: Inputs) -> _Offer:
-    """Prepare what the strategy gets: history, input, rounds, budget, layers, tools."""
+def _offer(inputs: Inputs) -> tuple[Turn, Sight, Sequence[Entry]]:
+    """Prepare what the strategy gets: history, input, rounds, budget, layers, tools.
+
+    Gives the turn, what it shows of the apps, and its tool rounds.
+    """
     profile, counter = inputs.profile, inputs.counter
     entries = inputs.conversation.replayed(profile.dialect, inputs.draft)
     history, question, rounds = _split(entries, inputs)
@@ -263,7 +254,7 @@ def _offer(inputs: Inputs) -> _Offer:
         clock=_StandingClock(inputs.at),
         overruled=inputs.overruled,
     )
-    return _Offer(turn, sight, rounds)
+    return turn, sight, rounds
 
 
 def _split(

@@ -16,20 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec.structs import replace
 
+import sightline.events as events
 from sightline.agent.toolbox.results import Ran
 from sightline.context.messages.parts import ToolCall
 from sightline.errors import NotFound, SightlineError
-from sightline.events import (
-    ApprovalAnswered,
-    ApprovalAsked,
-    HostEvent,
-    Noticed,
-    RequestBuilt,
-    SpendingAsked,
-    TextDelta,
-    TurnEnded,
-    UsageReported,
-)
 
 if TYPE_CHECKING:
     from sightline.agent.host.host import Host
@@ -51,7 +41,7 @@ class Delegates:
     def __init__(
         self,
         open_child: Callable[[int], AbstractAsyncContextManager[Host]],
-        tell: Callable[[HostEvent], None],
+        tell: Callable[[events.HostEvent], None],
         learn_rules: Callable[[Host], None],
     ) -> None:
         self._open_child = open_child
@@ -114,20 +104,20 @@ class Delegates:
         number, title = child.session.id, " ".join(task.split())[:_TITLE_CHARS]
         name = f"session {number}: {title}"
         words, ended = "", None
-        self._tell(Noticed(code="delegate", message=f"delegated to {name}"))
+        self._tell(events.Noticed(code="delegate", message=f"delegated to {name}"))
         try:
-            turn = cast("AsyncGenerator[HostEvent, None]", child.ask(f"{task}\n\n{_BRIEF}"))
-            async with aclosing(turn) as events:
-                async for event in events:
+            turn = cast("AsyncGenerator[events.HostEvent, None]", child.ask(f"{task}\n\n{_BRIEF}"))
+            async with aclosing(turn) as stream:
+                async for event in stream:
                     match event:
-                        case RequestBuilt():
+                        case events.RequestBuilt():
                             words = ""
-                        case TextDelta(text=text):
+                        case events.TextDelta(text=text):
                             words += text
-                        case UsageReported():
+                        case events.UsageReported():
                             used = event.input_tokens + event.output_tokens
                             self._tokens[call.id] = self._tokens.get(call.id, 0) + used
-                        case TurnEnded():
+                        case events.TurnEnded():
                             ended = event
                         case _:
                             await self._pass_on(event, child, name)
@@ -136,27 +126,27 @@ class Delegates:
             self._hand_over(child)
         return _report(number, ended, words)
 
-    async def _pass_on(self, event: HostEvent, child: Host, name: str) -> None:
+    async def _pass_on(self, event: events.HostEvent, child: Host, name: str) -> None:
         """Tell the user what a child asks, when it is its turn."""
         match event:
-            case ApprovalAsked():
+            case events.ApprovalAsked():
                 if await self._take_turn(child, event.call_id):
                     called = self._asked_as(child, event.call_id)
                     self._tell(replace(event, call_id=called, delegate=name))
-            case ApprovalAnswered():
+            case events.ApprovalAnswered():
                 if self._asking == (child, event.call_id):
                     self._tell(replace(event, call_id=self._asked_as(child, event.call_id)))
                     self._hand_over(child)
-            case SpendingAsked(scope="delegate"):
+            case events.SpendingAsked(scope="delegate"):
                 child.spend_more(False)
-            case SpendingAsked():
+            case events.SpendingAsked():
                 if not await self._take_turn(child, ""):
                     return
                 if await asyncio.to_thread(child.still_over, event):
                     self._tell(event)
                 else:  # somebody said so to another child meanwhile
                     self.spend_more(True)
-            case Noticed():
+            case events.Noticed():
                 self._tell(replace(event, message=f"{name}: {event.message}"))
             case _:
                 pass
@@ -181,7 +171,7 @@ class Delegates:
         return f"{child.session.id}/{call_id}"
 
 
-def _report(number: int, ended: TurnEnded | None, words: str) -> Ran:
+def _report(number: int, ended: events.TurnEnded | None, words: str) -> Ran:
     where = f"(session {number})"
     if ended is not None and ended.outcome == "answered":
         return Ran.of(f"{ended.text}\n{where}")

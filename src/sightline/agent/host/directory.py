@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sightline.agent.host.apps import end_task
 from sightline.agent.host.session import Current
@@ -27,81 +27,61 @@ from sightline.events import HostEvent, Noticed
 from sightline.slop.hub.hub import Hub
 
 if TYPE_CHECKING:
+    from sightline.agent.host.running import TurnRun
     from sightline.agent.workspace.changes import FileChange
     from sightline.agent.workspace.checkpoints import Checkpoints, Restoration
-    from sightline.agent.workspace.workspace import Workspace
-
-
-# Waiting for a command and stopping it are the model's as starting it was: nobody is asked again.
-_READS: Final = ("read", "search", "read_content", "wait", "stop")
-_COMMANDS: Final = ("run", "wait")
 
 
 class HostDirectory:
-    """The directory that a host works in; nothing of it is shown until it is opened.
+    """What a host does with its directory; nothing of it is shown until it is opened."""
 
-    `current` gives the session that is open and its turn, `running` the same only while one runs.
-    `invoke_s` is how long actions of our own apps may take, by app.
-    """
+    settings: Settings
+    ledger: Ledger
+    hub: Hub
+    _env: Mapping[str, str]
+    _stage: HostStage
+    _tell: Callable[[HostEvent], None]
+    _own_invoke_s: dict[str, float]  # how long actions of our own apps may take, by app
+    _now: Current | None
+    _run: TurnRun | None
+    _guidance: tuple[Guidance, Guidance] | None = None
 
-    def __init__(
-        self,
-        settings: Settings,
-        ledger: Ledger,
-        stage: HostStage,
-        env: Mapping[str, str],
-        tell: Callable[[HostEvent], None],
-        current: Callable[[], Current],
-        running: Callable[[], Current | None],
-    ) -> None:
-        self.invoke_s: dict[str, float] = {}
-        self._settings = settings
-        self._ledger = ledger
-        self._stage = stage
-        self._env = env
-        self._tell = tell
-        self._current = current
-        self._running = running
-        self._workspace: Workspace | None = None
-        self._guidance: tuple[Guidance, Guidance] | None = None
+    @property
+    def _current(self) -> Current:
+        assert self._now is not None  # noqa: S101 - `open` opens one before anybody has the host
+        return self._now
 
-    def share(self, other: HostDirectory) -> None:
-        """Work in what another host has opened."""
-        self._workspace, self.invoke_s = other._workspace, other.invoke_s
-
-    async def open(self, hub: Hub, stack: AsyncExitStack) -> None:
+    async def _open_directory(self, stack: AsyncExitStack) -> None:
         """Show the directory as an app; its reads need no approval, it is our own."""
         from sightline.agent.workspace.workspace import APP_ID, MAX_WAIT_S, Workspace
 
-        chosen = self._settings.workspace
+        chosen = self.settings.workspace
         workspace = await asyncio.to_thread(
             Workspace, Path.cwd(), env=self._env, also_passed=chosen.env, wait_s=chosen.wait_s,
             max_run_s=chosen.max_run_s, sandbox=chosen.sandbox,
             writable=[expanded(Path(path)) for path in chosen.writable],
             tell=lambda text: self._tell(Noticed(code="run_ended", message=text)),
         )  # fmt: skip
-        self.invoke_s[APP_ID] = MAX_WAIT_S + self._settings.limits.invoke_s
+        self._own_invoke_s[APP_ID] = MAX_WAIT_S + self.settings.limits.invoke_s
         stack.push_async_callback(workspace.close)
-        hub.add(APP_ID, workspace.dial, own=True)
-        stack.push_async_callback(hub.remove, APP_ID)
+        self.hub.add(APP_ID, workspace.dial, own=True)
+        stack.push_async_callback(self.hub.remove, APP_ID)
         stack.push_async_callback(end_task, asyncio.create_task(workspace.watch()))
-        self._stage.trust(APP_ID, _READS, _COMMANDS)
-        self._stage.plan_with(workspace)
+        self._stage.workspace = workspace
         workspace.on_change = partial(self._keep_changes, asyncio.get_running_loop())
-        self._workspace = workspace
-        if self._settings.workspace.instructions != "never":
+        if self.settings.workspace.instructions != "never":
             await asyncio.to_thread(self._read_guidance)
 
-    async def look_around(self, hub: Hub) -> None:
+    async def _look_around(self) -> None:
         """See the directory as it is now, before the first request of a turn is made."""
-        if self._workspace is None:
+        if self._stage.workspace is None:
             return
         if self._guidance is not None:
             await asyncio.to_thread(self._read_guidance)
-        await self._workspace.refresh()
+        await self._stage.workspace.refresh()
         with suppress(SightlineError):  # who let go of it sees nothing of it
             # An answer comes after the patches of what was seen: until then they may wait.
-            await hub.query(self._workspace.app.info.id, depth=0)
+            await self.hub.query(self._stage.workspace.app.info.id, depth=0)
 
     # What the directory and the user tell the model in files.
 
@@ -122,15 +102,15 @@ class HostDirectory:
         offered = self.offered_guidance
         if offered is None:
             return None
-        if self._settings.workspace.instructions == "always":
+        if self.settings.workspace.instructions == "always":
             return True
-        return self._ledger.work.trusts(str(offered.root))
+        return self.ledger.work.trusts(str(offered.root))
 
     def follow(self, agreed: bool) -> None:
         """Follow the directory's instructions from now on, or do not. Raises `NotFound`."""
         if (offered := self.offered_guidance) is None:
             raise NotFound("this directory has no instructions, commands or skills")
-        self._ledger.work.trust(str(offered.root), agreed=agreed)
+        self.ledger.work.trust(str(offered.root), agreed=agreed)
         self._tell_model()
 
     def _read_guidance(self) -> None:
@@ -145,13 +125,13 @@ class HostDirectory:
 
     def _tell_model(self) -> None:
         text, stage = instructions_text(*self.guidance), self._stage
-        if stage.instructions and text != stage.instructions and self._current().session.wire:
+        if stage.instructions and text != stage.instructions and self._current.session.wire:
             changed = "the instructions changed: the next request is evaluated anew behind them"
             self._tell(Noticed(code="instructions", message=changed))
         stage.instructions = text
-        if self._workspace is not None:
+        if self._stage.workspace is not None:
             skills = {one.name: one for found in self.guidance for one in found.skills}
-            self._workspace.show_skills(tuple(skills.values()))
+            self._stage.workspace.show_skills(tuple(skills.values()))
 
     # What turns did to files.
 
@@ -159,29 +139,29 @@ class HostDirectory:
         """Find out what would take back what turns did to files, or do it again with `forward`."""
         from sightline.agent.workspace.checkpoints import Restoration
 
-        if self._workspace is None:
+        if self._stage.workspace is None:
             return Restoration()
-        work = partial(self._workspace.restoration, forward=forward)
+        work = partial(self._stage.workspace.restoration, forward=forward)
         return await asyncio.to_thread(work, self._checkpoints(), groups)
 
     async def restore(self, restoration: Restoration) -> None:
         """Bring files back, all or none. Raises `ActionError` if one changed meanwhile."""
-        if self._workspace is not None:
-            await asyncio.to_thread(self._workspace.restore, restoration.changes)
-            await self._workspace.refresh()
+        if self._stage.workspace is not None:
+            await asyncio.to_thread(self._stage.workspace.restore, restoration.changes)
+            await self._stage.workspace.refresh()
 
     def _checkpoints(self) -> Checkpoints:
         from sightline.agent.workspace.checkpoints import Checkpoints
 
-        return Checkpoints(checkpoints_path(), self._current().session.row.uuid)
+        return Checkpoints(checkpoints_path(), self._current.session.row.uuid)
 
     def _keep_changes(self, loop: asyncio.AbstractEventLoop, changes: Sequence[FileChange]) -> None:
         """Note, in the thread that did it, what the turn that is under way did to files."""
-        now = self._running()
-        if now is None or self._workspace is None:
+        if self._run is None or self._stage.workspace is None:
             return
         try:
-            self._checkpoints().keep(now.turn.group_id, self._workspace.root, changes)
+            group = self._current.turn.group_id
+            self._checkpoints().keep(group, self._stage.workspace.root, changes)
         except OSError as error:
             message = f"what was changed cannot be taken back by /undo: {error.strerror or error}"
             loop.call_soon_threadsafe(self._tell, Noticed(code="checkpoint", message=message))

@@ -14,30 +14,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec.structs import replace
 
+import sightline.agent.host.apps as apps
 from sightline._keywords import names_keywords
-from sightline.agent.host.apps import (
-    end_task,
-    first_sight,
-    hub_of,
-    reach_configured,
-    tell_bridge,
-    tell_changes,
-)
 from sightline.agent.host.asking import SideModel
 from sightline.agent.host.compose import Composed
 from sightline.agent.host.delegate import Delegates
 from sightline.agent.host.directory import HostDirectory
 from sightline.agent.host.hooks import TurnHooks
 from sightline.agent.host.journal import Ended
-from sightline.agent.host.planning import accepted, plan_of
 from sightline.agent.host.questions import UserQuestions
 from sightline.agent.host.running import TurnRun
 from sightline.agent.host.session import Current, OpenSession
@@ -47,13 +38,12 @@ from sightline.agent.host.watching import Line, Watching
 from sightline.agent.host.writing import Scribe
 from sightline.agent.models.base import Model
 from sightline.agent.models.keys import know_secrets
-from sightline.agent.plugins.choose import runner_of
-from sightline.agent.policy import Mode
+from sightline.agent.plugins.run import runner_of
+from sightline.agent.policy import Mode, accepted, plan_of
 from sightline.agent.toolbox import Bench, SessionRecords, Toolbox
 from sightline.agent.toolbox.results import Ran
 from sightline.agent.turn.machine import TurnLimits
 from sightline.agent.turn.steps import Spent
-from sightline.agent.workspace.guidance import Guidance
 from sightline.config import PolicyRule, Settings
 from sightline.context.ledger import Ledger, Memos, MemoShelf, Session
 from sightline.context.ledger.paths import default_path, expanded
@@ -73,7 +63,7 @@ if TYPE_CHECKING:
     from sightline.agent.workspace.checkpoints import Restoration
 
 
-class Host:
+class Host(HostDirectory):
     """One session, one model, any number of apps. Made by `Host.open`."""
 
     def __init__(
@@ -100,6 +90,7 @@ class Host:
         self._reference = model if isinstance(model, str) else settings.model
         self._own_models: list[Model] = []
         self._watching = Watching()
+        self._tell = self._watching.tell
         self.memos = memos or MemoShelf({"user": ledger.memos})
         scribe = Scribe(ledger, clock, record=settings.ledger.record)
         self._spending = Spending(ledger, settings.limits, clock)
@@ -124,10 +115,7 @@ class Host:
         self._busy = False
         self._driver: asyncio.Task[None] | None = None
         self._cancelled: str | None = None
-        self._directory = HostDirectory(
-            settings, ledger, self._stage, env, self._tell, lambda: self._current,
-            lambda: None if self._run is None else self._current,
-        )  # fmt: skip
+        self._own_invoke_s = {} if parent is None else parent._own_invoke_s
         self._mode_before: Mode = "ask"
         self.questions = UserQuestions(hub, self._tell)
 
@@ -168,7 +156,7 @@ class Host:
                 ledger = stack.enter_context(opened)
             is_ours = hub is None
             if hub is None:
-                hub = hub_of(settings, clock=clock)
+                hub = apps.hub_of(settings, clock=clock)
                 stack.push_async_exit(hub)
             memos = None
             if user_ledger is not None:
@@ -183,13 +171,13 @@ class Host:
                 stack.callback(setattr, hub, "ask", None)
             await host._open_session(session)
             if settings.apps.workspace:
-                await host._directory.open(hub, stack)
+                await host._open_directory(stack)
             if is_ours:  # only now: our own apps have their seats before anybody is looked for
                 await hub.__aenter__()
-            watch = asyncio.create_task(tell_changes(hub, host._tell))
-            stack.push_async_callback(end_task, watch)
-            await reach_configured(hub, settings.apps, env, host._tell)
-            await tell_bridge(hub, host._tell)
+            watch = asyncio.create_task(apps.tell_changes(hub, host._tell))
+            stack.push_async_callback(apps.end_task, watch)
+            await apps.reach_configured(hub, settings.apps, env, host._tell)
+            await apps.tell_bridge(hub, host._tell)
             yield host
 
     # The conversation.
@@ -353,35 +341,24 @@ class Host:
         self._refuse_while_busy("fold the window")
         return await self._stage.fold(self._current)
 
-    async def restoration(self, groups: Collection[int], *, forward: bool = False) -> Restoration:
-        """Find out what would take back what turns did to files, or do it again with `forward`."""
-        return await self._directory.restoration(groups, forward=forward)
-
     async def restore(self, restoration: Restoration) -> None:
         """Bring files back, all or none. Raises `ActionError` if one changed meanwhile."""
         self._refuse_while_busy("bring files back")
-        await self._directory.restore(restoration)
+        await super().restore(restoration)
 
     # The model.
 
     async def model(self) -> Model:
         """Return the model, opening it if need be. Raises what keeps it from being used."""
-        if self._model is None:
-            self._model = await asyncio.to_thread(self._opened, self._reference)
-            self._own_models.append(self._model)
-        return self._model
+        return self._model or await self._open_model(self._reference)
 
     async def use_model(self, model: Model | str) -> Model:
         """Go on with another model, opened at once: its name, or the model itself."""
         self._refuse_while_busy("change the model")
         if isinstance(model, str):
-            opened = await asyncio.to_thread(self._opened, model)
-            self._own_models.append(opened)
-            self._reference = model
-            self._model = opened
-        else:
-            self._model = model
-        return self._model
+            return await self._open_model(model)
+        self._model = model
+        return model
 
     @property
     def mode(self) -> Mode:
@@ -428,27 +405,6 @@ class Host:
     def last(self) -> Composed | None:
         """The request that was sent last in this session, with its usage once it is known."""
         return self._open.last
-
-    # What the directory and the user tell the model in files.
-
-    @property
-    def guidance(self) -> tuple[Guidance, ...]:
-        """What is told: the user's own files, and the directory's if the user agreed."""
-        return self._directory.guidance
-
-    @property
-    def offered_guidance(self) -> Guidance | None:
-        """What the directory would tell; None if it has nothing to say, or is not listened to."""
-        return self._directory.offered_guidance
-
-    @property
-    def follows(self) -> bool | None:
-        """Whether the directory's instructions are followed; None while nobody was asked."""
-        return self._directory.follows
-
-    def follow(self, agreed: bool) -> None:
-        """Follow the directory's instructions from now on, or do not. Raises `NotFound`."""
-        self._directory.follow(agreed)
 
     # Apps.
 
@@ -541,11 +497,6 @@ class Host:
     # Inside.
 
     @property
-    def _current(self) -> Current:
-        assert self._now is not None  # noqa: S101 - `open` opens one before anybody has the host
-        return self._now
-
-    @property
     def _open(self) -> OpenSession:
         return self._current.session
 
@@ -560,8 +511,8 @@ class Host:
             about = {"session_id": now.session.row.uuid, "mode": self.mode}
             hooks = self._hooks = TurnHooks(self.settings.hooks, about, self._tell)
             added = await hooks.before_ask(message.text)
-            await self._directory.look_around(self.hub)
-            await first_sight(self.hub)
+            await self._look_around()
+            await apps.first_sight(self.hub)
             counter = self._stage.counter(model.profile)
             found, turn, mended = await asyncio.to_thread(
                 scribe.begin, now.session, message, model.profile, counter,
@@ -602,9 +553,6 @@ class Host:
         if problem := self._stage.scribe.take_problem():
             self._tell(Noticed(code="journal", message=problem))
 
-    def _tell(self, event: HostEvent) -> None:
-        self._watching.tell(event)
-
     async def _open_session(self, reference: Session | int | str | None, name: str = "") -> None:
         """Find or make a session, and only then leave the one that is open."""
 
@@ -631,7 +579,7 @@ class Host:
         limits = self.settings.limits
         bench = Bench(
             self.hub, SessionRecords(self.ledger, row.id, self.memos), invoke_s=limits.invoke_s,
-            own_invoke_s=self._directory.invoke_s,
+            own_invoke_s=self._own_invoke_s,
             delegate=self._delegate if self.settings.delegate.offer else None,
         )  # fmt: skip
         toolbox = Toolbox(bench, self.settings.tools.style)
@@ -646,16 +594,14 @@ class Host:
         """Open a host for a task: the same apps, model, rules and mode; a session of its own."""
         chosen = self.settings.delegate
         tokens = min((most for most in (chosen.tokens, max_tokens) if most), default=0)
-        change = msgspec.structs.replace
-        limits = change(self.settings.limits, rounds=chosen.rounds, turn_tokens=tokens)
-        settings = change(
-            self.settings, limits=limits, delegate=change(chosen, offer=False), mode=self.mode
+        limits = replace(self.settings.limits, rounds=chosen.rounds, turn_tokens=tokens)
+        settings = replace(
+            self.settings, limits=limits, delegate=replace(chosen, offer=False), mode=self.mode
         )
         child = Host(
             settings, self.ledger, self.hub, await self.model(), self._clock, self._project,
             self._env, self.memos, "delegate", self,
         )  # fmt: skip
-        child._directory.share(self._directory)
         try:
             await child._open_session(None)
             yield child
@@ -681,11 +627,14 @@ class Host:
     async def _account(self, model: Model, spent: Spent) -> None:
         await asyncio.to_thread(self._stage.scribe.account, self._open.id, None, model, spent)
 
-    def _opened(self, reference: str) -> Model:
+    async def _open_model(self, reference: str) -> Model:
         # Imported when a model is opened: vendors' libraries are large.
         from sightline.agent.models.choose import open_model
 
-        return open_model(reference, self.settings, self._env)
+        model = await asyncio.to_thread(open_model, reference, self.settings, self._env)
+        self._own_models.append(model)
+        self._reference, self._model = reference, model
+        return model
 
     def _refuse_while_busy(self, what: str) -> None:
         if self.busy:

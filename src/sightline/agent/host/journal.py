@@ -26,7 +26,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import apsw
 import msgspec
@@ -41,6 +41,8 @@ from sightline.context.ledger.sqlite.rows import fetch
 from sightline.context.slots.prompt import Prompt, Receipt
 from sightline.errors import InvalidInput, LedgerUnavailable, NotFound
 from sightline.slop.protocol.world import World
+
+Noted: TypeAlias = Literal["calls", "waits", "answers"]
 
 CHAIN: Final = 64  # requests that are written as differences before one is written whole
 _MIB: Final = 1024 * 1024
@@ -229,17 +231,18 @@ class Journal:
 
         self._amend(row, finished)
 
-    def time_call(self, row: int, name: str, took_ms: int, began_ms: int) -> None:
-        """Write down how long a call of a request took, and when it began."""
-        self._add_time(row, "calls", name, took_ms, began_ms)
+    def note(self, row: int, kind: Noted, *values: str | int) -> None:
+        """Write down what happened behind a request.
 
-    def time_wait(self, row: int, name: str, took_ms: int, began_ms: int) -> None:
-        """Write down how long a turn waited after a request, for what, and from when on."""
-        self._add_time(row, "waits", name, took_ms, began_ms)
+        Of `calls` and `waits`: which or for what, how long it took and when it began; of
+        `answers`: which call, and what was decided on it, in words.
+        """
 
-    def note_answer(self, row: int, call_id: str, answer: str) -> None:
-        """Write down what was decided on a call of a request, in words."""
-        self._add_time(row, "answers", call_id, answer)
+        def add(outcome: str, timings: dict[str, Any]) -> str:
+            timings.setdefault(kind, []).append(values)
+            return outcome
+
+        self._amend(row, add)
 
     def end_turn(self, row: int, ended: Ended) -> None:
         """Write down with its last request how a turn ended; the first word on that stays."""
@@ -249,13 +252,6 @@ class Journal:
             return outcome or ended.outcome
 
         self._amend(row, end)
-
-    def _add_time(self, row: int, kind: str, *time: str | int) -> None:
-        def add(outcome: str, timings: dict[str, Any]) -> str:
-            timings.setdefault(kind, []).append(time)
-            return outcome
-
-        self._amend(row, add)
 
     def _amend(self, row: int, change: Callable[[str, dict[str, Any]], str]) -> None:
         """Change the timings of a request in place, and its outcome to what is returned."""

@@ -24,7 +24,7 @@ from sightline.slop.app.validate import Validator
 from sightline.slop.protocol.jsontext import canonical, members, text_of
 from sightline.slop.protocol.scope import ScopedAction, find_action, inherited_context
 from sightline.slop.protocol.tree import Affordance, Node
-from sightline.slop.protocol.world import AppState, World
+from sightline.slop.protocol.world import World
 
 if TYPE_CHECKING:
     from sightline.agent.workspace.changes import Plan
@@ -257,14 +257,10 @@ def shown_by(world: World, target: ToolTarget) -> Shown:
     app = world.app(target.app)
     if app is None or app.tree is None or app.status != "connected":
         return Shown("" if app is None else app.name)
-    return _at(app, app.tree, target)
-
-
-def _at(app: AppState, tree: Node, target: ToolTarget) -> Shown:
     try:
-        offered = find_action(tree, target.path, target.action)
-        around = inherited_context(tree, target.path)
-        return Shown(app.name, tree.at(target.path), offered, around)
+        offered = find_action(app.tree, target.path, target.action)
+        around = inherited_context(app.tree, target.path)
+        return Shown(app.name, app.tree.at(target.path), offered, around)
     except InvalidPath:
         return Shown(app.name)
 

@@ -12,43 +12,28 @@ Whatever goes wrong is an event, too. The turn ends with `TurnEnded`, always.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import (
-    AbstractAsyncContextManager,
-    aclosing,
-    asynccontextmanager,
-    nullcontext,
-    suppress,
-)
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
+import sightline.agent.host.judge as judge
 import sightline.agent.turn.steps as steps
+import sightline.errors as errors
 import sightline.events as events
 from sightline.agent.host.asking import stream_of
 from sightline.agent.host.compose import Composed
 from sightline.agent.host.hooks import TurnHooks, stricter
-from sightline.agent.host.journal import Ended
-from sightline.agent.host.judge import (
-    Case,
-    Lapsed,
-    changes_since,
-    check_params,
-    differences,
-    offered_rules,
-    revision_note,
-    with_network,
-)
-from sightline.agent.host.planning import plan_of
+from sightline.agent.host.journal import Ended, Noted
 from sightline.agent.host.session import Current, OpenTurn, ReplyPace
 from sightline.agent.host.spans import TurnSpans
 from sightline.agent.host.stage import HostStage
 from sightline.agent.models.base import Model
-from sightline.agent.policy import Answer, Decision, in_words
+from sightline.agent.policy import Answer, Decision, in_words, plan_of
 from sightline.agent.toolbox.results import Ran
 from sightline.agent.toolbox.toolbox import DELEGATE, with_params
 from sightline.agent.turn.machine import TurnLimits, TurnMachine
@@ -62,16 +47,6 @@ from sightline.context.dialects.events import (
 from sightline.context.ledger.work import CallState
 from sightline.context.messages.parts import Reasoning, ToolCall
 from sightline.context.projection.tools import ToolTarget
-from sightline.errors import (
-    ActionError,
-    InvalidInput,
-    ModelFailed,
-    Overflow,
-    RateLimited,
-    SightlineError,
-    Unauthorized,
-    Unreachable,
-)
 from sightline.events import HostEvent
 from sightline.slop.protocol.tree import Affordance
 from sightline.slop.protocol.world import World
@@ -113,9 +88,9 @@ class TurnRun:
         self._calls: dict[asyncio.Task[None], str] = {}
         self._done: dict[str, steps.ActionDone] = {}
         self._halting: str | None = None  # why, once it has begun
-        self._cases: dict[str, Case] = {}
+        self._cases: dict[str, judge.Case] = {}
         # Calls as the user was last asked about them, and rules to remember if they still hold.
-        self._shown_cases: dict[str, Case] = {}
+        self._shown_cases: dict[str, judge.Case] = {}
         self._rules: dict[str, Answer] = {}
         self._agreed: set[str] = set()  # calls to whose other parameters the user said yes
         self._seen = World()
@@ -140,11 +115,11 @@ class TurnRun:
         self._rules.pop(call_id, None)
         if remember:
             case = self._cases[call_id]
-            rules = offered_rules(case, "approve" if approved else "deny")
+            rules = judge.offered_rules(case, "approve" if approved else "deny")
             if not 1 <= remember <= len(rules):
-                raise InvalidInput(f"there is no rule {remember} for this call")
+                raise errors.InvalidInput(f"there is no rule {remember} for this call")
             rule = rules[remember - 1]
-            if rule.network and (params := with_network(case)) is not None:
+            if rule.network and (params := judge.with_network(case)) is not None:
                 self.revise(call_id, params, agreed=True)
                 self._rules[call_id] = rule
                 return True
@@ -167,9 +142,9 @@ class TurnRun:
         if asking is None or asking.id != call_id:
             return False
         case = self._cases[call_id]
-        check_params(case, params)
+        judge.check_params(case, params)
         call = with_params(asking, params, self._composed.inputs.targets)
-        note = Ran.of(revision_note(case.params, params)).content
+        note = Ran.of(judge.revision_note(case.params, params)).content
         self._rules.pop(call_id, None)
         (self._agreed.add if agreed else self._agreed.discard)(call_id)
         self._inbox.put_nowait(steps.Revised(call, params, note))
@@ -213,7 +188,7 @@ class TurnRun:
         while waiting:
             try:
                 answer = await self._do(waiting.popleft())
-            except SightlineError as error:
+            except errors.SightlineError as error:
                 waiting.clear()
                 answer = steps.Broken(error.code, str(error))
             except Exception as error:  # noqa: BLE001 - whatever it is, the turn must end
@@ -267,15 +242,9 @@ class TurnRun:
     async def _append(self, effect: steps.Append) -> steps.Stored:
         await self._notes.rest()
         entries = await asyncio.to_thread(
-            self._stage.scribe.append,
-            self._now.session,
-            self._now.turn,
-            effect.messages,
-            self._model,
+            self._stage.scribe.append, self._now.session, self._now.turn, effect, self._model,
             self._stage.counter(self._model.profile),
-            incomplete=effect.incomplete,
-            spent=effect.spent,
-        )
+        )  # fmt: skip
         self._now.keep(replace(self._now.turn, last_seq=entries[-1].seq, pace=None))
         return steps.Stored(tuple(entry.id for entry in entries))
 
@@ -288,7 +257,8 @@ class TurnRun:
         if decision.verdict != "deny":
             try:
                 case = await asyncio.to_thread(self._stage.planned, case)
-            except (ActionError, InvalidInput) as error:  # it would fail: nobody needs to be asked
+            except (errors.ActionError, errors.InvalidInput) as error:
+                # It would fail: nobody needs to be asked.
                 decision = Decision("deny", Ran.of(str(error)).content)
         self._cases[call.id] = case
         if decision.verdict != "deny":
@@ -296,7 +266,8 @@ class TurnRun:
             self._now.keep(self._now.turn.hear("before_call", answer.context))
             decision = stricter(decision, answer, can_ask=target is not None)
         if decision.verdict != "ask":
-            await self._note_answer(call.id, f"{_DECIDED[decision.verdict]}: {decision.reason}")
+            words = f"{_DECIDED[decision.verdict]}: {decision.reason}"
+            await self._note("answers", call.id, words)
         if facts.kind != "invoke":
             return steps.Judged(call.id, decision)
         return steps.Judged(call.id, decision, facts.app, facts.path, facts.action)
@@ -322,7 +293,7 @@ class TurnRun:
                 params=case.params,
                 dangerous=facts.dangerous,
                 reason=reason,
-                changes=changes_since(self._seen, self._stage.world, facts),
+                changes=judge.changes_since(self._seen, self._stage.world, facts),
                 name=safe.name,
                 origin=facts.origin,
                 type="" if node is None else node.type,
@@ -331,10 +302,10 @@ class TurnRun:
                 properties={} if node is None else node.properties,
                 context=safe.context,
                 about=safe.about,
-                differences=() if agreed is None else differences(agreed, case),
-                rules=tuple(map(in_words, offered_rules(case))),
+                differences=() if agreed is None else judge.differences(agreed, case),
+                rules=tuple(map(in_words, judge.offered_rules(case))),
                 diff=case.diff,
-                no_network=with_network(case) is not None,
+                no_network=judge.with_network(case) is not None,
             )
         )
 
@@ -380,7 +351,7 @@ class TurnRun:
         self._halting = reason
         is_plain = reason.startswith("cancelled ")
         by = reason.removeprefix("cancelled ") if is_plain else f"({reason})"
-        with suppress(TimeoutError):
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HALT_S):
                 # Again if need be: what was just asked for may not have begun yet.
                 while self._calls:
@@ -412,7 +383,7 @@ class TurnRun:
             )
             now.keep(replace(now.turn, row=row, pace=None))
             self._sent_at = asyncio.get_running_loop().time()
-        except SightlineError as error:
+        except errors.SightlineError as error:
             return steps.PromptFailed(error.code, str(error))
         except Exception as error:  # noqa: BLE001 - a strategy's or a dialect's bug must not leave the turn open
             return steps.PromptFailed("internal", f"{type(error).__name__}: {error}")
@@ -424,7 +395,7 @@ class TurnRun:
         composed, clock = self._composed, asyncio.get_running_loop().time
         pace = ReplyPace(clock(), composed.steps)
         try:
-            async with aclosing(stream_of(self._model, composed.request)) as stream:
+            async with contextlib.aclosing(stream_of(self._model, composed.request)) as stream:
                 async for event in stream:
                     pace = pace.tick(clock())
                     if isinstance(event, Stopped):
@@ -437,7 +408,7 @@ class TurnRun:
             return steps.ModelError(
                 "incomplete", "the model ended without an answer", retryable=True
             )
-        except SightlineError as error:
+        except errors.SightlineError as error:
             pace = replace(pace, outcome=error.code)
             if composed.request.cached_content and _is_refusal(error):
                 self._stage.held.lost()
@@ -468,7 +439,7 @@ class TurnRun:
         return frozenset(call.id for call in calls if self._now.session.toolbox.parallel(call))
 
     async def _wait(self, after_s: float) -> steps.TurnEvent:
-        async with self._timed(self._stage.scribe.time_wait, "waiting to retry"):
+        async with self._timed("waits", "waiting to retry"):
             await self._stage.sleep(after_s)
         return steps.Waited()
 
@@ -477,14 +448,14 @@ class TurnRun:
         diff = self._cases[call.id].diff
         try:
             await self._check_plan(call)
-            async with self._alone(call), self._timed(self._stage.scribe.time_call, call.name):
+            async with self._alone(call), self._timed("calls", call.name):
                 check = partial(self._check, call)
                 may_read = partial(self._may_read, call)
                 targets = self._composed.inputs.targets
                 ran = await self._now.session.toolbox.run(call, targets, check, may_read)
-        except Lapsed:
+        except judge.Lapsed:
             return steps.Changed(call.id)
-        except SightlineError as error:
+        except errors.SightlineError as error:
             return steps.Broken(error.code, str(error))
         except Exception as error:  # noqa: BLE001 - a tool's bug is that call's failure
             return steps.ActionDone(call.id, f"error: {type(error).__name__}: {error}", ok=False)
@@ -494,9 +465,10 @@ class TurnRun:
         tokens = 0 if delegates is None else delegates.take_tokens(call.id)
         return steps.ActionDone(call.id, ran.content, ran.ok, diff if ran.ok else "", tokens)
 
-    def _alone(self, call: ToolCall) -> AbstractAsyncContextManager[object]:
+    def _alone(self, call: ToolCall) -> contextlib.AbstractAsyncContextManager[object]:
         """Wait for whoever else changes files, if a call does: what is expected is of one call."""
-        return nullcontext() if self._cases[call.id].plan is None else self._stage.changing
+        changes_nothing = self._cases[call.id].plan is None
+        return contextlib.nullcontext() if changes_nothing else self._stage.changing
 
     def _may_read(self, call: ToolCall, target: ToolTarget, offered: Affordance) -> bool:
         """Tell whether the policy lets a content be read unasked, as the app shows it now."""
@@ -511,22 +483,22 @@ class TurnRun:
             return
         try:
             plan = await asyncio.to_thread(self._stage.plan, shown)
-        except (ActionError, InvalidInput):
+        except (errors.ActionError, errors.InvalidInput):
             plan = None
         if not shown.same_plan(plan):
             self._rules.pop(call.id, None)
-            raise Lapsed
+            raise judge.Lapsed
 
     def _check(self, call: ToolCall, target: ToolTarget) -> None:
         """Raise `Lapsed` unless a call is what was decided on; by the user, as it was shown."""
         if self._halting is not None:
-            raise Lapsed
+            raise judge.Lapsed
         now = self._stage.case(call, target, reads=self._now.session.toolbox.parallel(call))
         shown = self._shown_cases.get(call.id)
         holds = self._cases[call.id].same_facts(now) if shown is None else shown.same(now)
         if not holds:
             self._rules.pop(call.id, None)
-            raise Lapsed
+            raise judge.Lapsed
         self._stage.expect(self._cases[call.id] if shown is None else shown)
         self._remember(call.id)
 
@@ -541,37 +513,31 @@ class TurnRun:
     def _now_ms(self) -> int:
         return round((asyncio.get_running_loop().time() - self._sent_at) * 1000)
 
-    @asynccontextmanager
-    async def _timed(
-        self, write: Callable[[OpenTurn, str, int, int], None], name: str
-    ) -> AsyncIterator[None]:
+    @contextlib.asynccontextmanager
+    async def _timed(self, kind: Noted, name: str) -> AsyncIterator[None]:
         """Note how long something took, however it ends."""
         began = self._now_ms
         try:
             yield
         finally:
-            await asyncio.to_thread(write, self._now.turn, name, self._now_ms - began, began)
+            await self._note(kind, name, self._now_ms - began, began)
 
     async def _keep_time(self, event: HostEvent) -> None:
-        match event:
-            case events.ApprovalAnswered():
-                asked_ms, now = self._asked_ms, self._now_ms
-                write = self._stage.scribe.time_wait
-                await asyncio.to_thread(write, self._now.turn, "approval", now - asked_ms, asked_ms)
-                await self._note_answer(event.call_id, answered_words(event))
-            case events.TurnEnded(outcome=outcome, code=code):
-                self._last = event
-                self.ended = Ended(outcome, code, self._now_ms)
-            case _:
-                pass
+        if isinstance(event, events.ApprovalAnswered):
+            waited_ms = self._now_ms - self._asked_ms
+            await self._note("waits", "approval", waited_ms, self._asked_ms)
+            await self._note("answers", event.call_id, answered_words(event))
+        elif isinstance(event, events.TurnEnded):
+            self._last = event
+            self.ended = Ended(event.outcome, event.code, self._now_ms)
 
     async def _note_call(self, call: ToolCall, state: CallState) -> None:
         await asyncio.to_thread(
             self._stage.scribe.note_call, self._now.session, self._now.turn, call.id, state
         )
 
-    async def _note_answer(self, call_id: str, answer: str) -> None:
-        await asyncio.to_thread(self._stage.scribe.note_answer, self._now.turn, call_id, answer)
+    async def _note(self, kind: Noted, *values: str | int) -> None:
+        await asyncio.to_thread(self._stage.scribe.note, self._now.turn, kind, *values)
 
     async def _note_words(self, text: str, reasoning: str) -> None:
         await asyncio.to_thread(self._stage.scribe.note_words, self._now.session, text, reasoning)
@@ -641,21 +607,21 @@ class _ReplyNotes:
                 continue
 
 
-def _model_error(error: SightlineError) -> steps.ModelError:
-    retryable = isinstance(error, Unreachable) or (
-        isinstance(error, ModelFailed) and error.retryable
+def _model_error(error: errors.SightlineError) -> steps.ModelError:
+    retryable = isinstance(error, errors.Unreachable) or (
+        isinstance(error, errors.ModelFailed) and error.retryable
     )
-    after_s = error.retry_after_s if isinstance(error, RateLimited) else None
-    overflow = isinstance(error, Overflow)
+    after_s = error.retry_after_s if isinstance(error, errors.RateLimited) else None
+    overflow = isinstance(error, errors.Overflow)
     return steps.ModelError(error.code, str(error), retryable, after_s, overflow)
 
 
-def _is_refusal(error: SightlineError) -> bool:
+def _is_refusal(error: errors.SightlineError) -> bool:
     """Whether a vendor will not take this request; Google answers 403 where a resource is gone."""
-    if isinstance(error, RateLimited | Overflow):
+    if isinstance(error, errors.RateLimited | errors.Overflow):
         return False
-    return isinstance(error, Unauthorized) or (
-        isinstance(error, ModelFailed) and not error.retryable
+    return isinstance(error, errors.Unauthorized) or (
+        isinstance(error, errors.ModelFailed) and not error.retryable
     )
 
 

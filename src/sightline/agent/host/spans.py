@@ -105,7 +105,7 @@ class TurnSpans:
                 self._calls[call_id] = self._begin(f"execute_tool {name}", named)
             case events.ApprovalAsked(call_id=call_id) | events.ApprovalAnswered(call_id=call_id):
                 if call_id in self._calls:
-                    self._calls[call_id].add_event(f"sightline.{_tag(event)}")
+                    self._calls[call_id].add_event(f"sightline.{event.__struct_config__.tag}")
             case _:
                 pass
         self._fill(event)
@@ -202,7 +202,3 @@ class TurnSpans:
 
     def _measure(self, name: str, value: float, more: Attributes | None = None) -> None:
         telemetry.measure(f"gen_ai.client.{name}", value, {**self._request, **(more or {})})
-
-
-def _tag(event: HostEvent) -> str:
-    return str(event.__struct_config__.tag)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -23,15 +23,13 @@ from sightline.agent.host.compose import (
 from sightline.agent.host.held import HeldPrefix
 from sightline.agent.host.hooks import noted
 from sightline.agent.host.judge import Case, case_of, check_params
-from sightline.agent.host.planning import PLANNING
 from sightline.agent.host.session import Current, OpenSession, OpenTurn
 from sightline.agent.host.sight import SafeWorlds, SightRules
 from sightline.agent.host.spending import Spending, prompt_price
 from sightline.agent.host.writing import Scribe
 from sightline.agent.models.base import Model
-from sightline.agent.plugins.choose import label_of
-from sightline.agent.plugins.run import Left, StrategyRunner
-from sightline.agent.policy import Answer, Decision, Facts, Mode, check_rules, decide
+from sightline.agent.plugins.run import Left, StrategyRunner, label_of
+from sightline.agent.policy import PLANNING, Answer, Decision, Facts, Mode, check_rules, decide
 from sightline.agent.toolbox.toolbox import definitions_of
 from sightline.config import Settings
 from sightline.context.dialects.observations import GROWING, Repeat
@@ -61,6 +59,11 @@ if TYPE_CHECKING:
     from sightline.agent.workspace.workspace import Workspace
 
 
+# Of our own workspace: what only reads. Waiting for a command and stopping it are the model's as
+# starting it was: nobody is asked again.
+_OWN_READS: Final = frozenset({"read", "search", "read_content", "wait", "stop"})
+# And what waits for a command that `stop` ends.
+_COMMANDS: Final = frozenset({"run", "wait"})
 KEPT_SHARE: Final = 0.25  # of a small input that the earlier tails of a turn may have at most
 NEWS: Final = 0.05  # a correction smaller than this is not worth counting everything again
 LEAST_TOKENS: Final = 256  # a prompt that must be shorter than this is not worth a request
@@ -79,7 +82,6 @@ class HostStage:
         llm: Llm,
         clock: Clock,
         spending: Spending,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         check_rules(settings.policy)
         self.scribe = scribe
@@ -93,34 +95,28 @@ class HostStage:
         self._memos = memos
         self._clock = clock
         self._worlds = SafeWorlds()
-        self._sleep = sleep
-        self._own_reads: frozenset[tuple[str, str]] = frozenset()
+        self.sleep = asyncio.sleep
         self.instructions = ""
         self.held = HeldPrefix(settings.cache.named)
-        self._commands: frozenset[tuple[str, str]] = frozenset()
-        self._workspace: Workspace | None = None
+        # Says beforehand what its actions would do to files.
+        self.workspace: Workspace | None = None
         # Files are changed by one call at a time, whoever makes it.
         self.changing = asyncio.Lock()
         self.delegates: Delegates | None = None
         self._inherited: Callable[[], tuple[Answer, ...]] = tuple
 
     def follow(self, parent: HostStage, remembered: Callable[[], tuple[Answer, ...]]) -> None:
-        """Know what a parent's stage knows: workspace, trust, instructions, answers."""
-        self._own_reads, self._commands = parent._own_reads, parent._commands
-        self._workspace, self.changing = parent._workspace, parent.changing
+        """Know what a parent's stage knows: workspace, instructions, answers."""
+        self.workspace, self.changing = parent.workspace, parent.changing
         self.instructions = parent.instructions
         self._inherited = remembered
-
-    def plan_with(self, workspace: Workspace) -> None:
-        """Have the workspace say beforehand what its actions would do to files."""
-        self._workspace = workspace
 
     def plan(self, case: Case) -> Plan | None:
         """Say what a call would do to files; None if it is not an action of ours on any.
 
         Raises ActionError or InvalidInput where it would fail.
         """
-        target, workspace = case.target, self._workspace
+        target, workspace = case.target, self.workspace
         if target is None or workspace is None or not case.facts.is_ours or target.path != "/":
             return None
         if target.app != workspace.app.info.id or not workspace.changes_files(target.action):
@@ -135,16 +131,8 @@ class HostStage:
 
     def expect(self, case: Case) -> None:
         """Have our workspace refuse the call that comes next if it would do anything else."""
-        if self._workspace is not None and case.plan is not None:
-            self._workspace.expect(case.plan)
-
-    def trust(self, app: str, actions: Sequence[str], commands: Sequence[str] = ()) -> None:
-        """Take the word of an app of our own that these actions only read.
-
-        `commands` are the actions that wait for what the nodes of its `/runs` can `stop`.
-        """
-        self._own_reads |= {(app, action) for action in actions}
-        self._commands |= {(app, action) for action in commands}
+        if self.workspace is not None and case.plan is not None:
+            self.workspace.expect(case.plan)
 
     @property
     def world(self) -> World:
@@ -362,28 +350,35 @@ class HostStage:
 
     def decide(self, session: OpenSession, facts: Facts) -> Decision:
         """Decide on a call by mode, rules and what the user answered before."""
-        reads = facts.is_ours and (facts.app, facts.action) in self._own_reads
         # In any mode, then, as in mode auto: a rule of the user may still deny it.
-        mode = "auto" if reads else self.mode
+        mode = "auto" if self._is_ours(facts, _OWN_READS) else self.mode
         remembered = (*session.remembered, *self._inherited())
         return decide(facts, mode, self._settings.policy, remembered)
 
     def can_stop(self, facts: Facts) -> bool:
         """Tell whether what a call does can be stopped: a command of our own workspace."""
-        return facts.is_ours and (facts.app, facts.action) in self._commands
+        return self._is_ours(facts, _COMMANDS)
+
+    def _is_ours(self, facts: Facts, actions: Set[str]) -> bool:
+        """Tell whether a call is for one of these actions of our own workspace."""
+        workspace = self.workspace
+        ours = workspace is not None and facts.is_ours and facts.app == workspace.app.info.id
+        return ours and facts.action in actions
 
     async def stop_commands(self, by: str) -> None:
         """Stop what calls wait for: tasks, and commands by the actions that their nodes have."""
         if self.delegates is not None:
             self.delegates.stop(by)
-        for app_id in {app for app, _ in self._commands}:
-            app = self._hub.world.app(app_id)
-            runs = None if app is None or app.tree is None else app.tree.child("runs")
-            for run in () if runs is None else runs.children:
-                if run.properties.get("awaited"):
-                    with suppress(SightlineError):  # it may have ended meanwhile
-                        client = await self._hub.client(app_id)
-                        await client.invoke(f"/runs/{run.id}", "stop", {"by": by[:100]})
+        if self.workspace is None:
+            return
+        app_id = self.workspace.app.info.id
+        app = self._hub.world.app(app_id)
+        runs = None if app is None or app.tree is None else app.tree.child("runs")
+        for run in () if runs is None else runs.children:
+            if run.properties.get("awaited"):
+                with suppress(SightlineError):  # it may have ended meanwhile
+                    client = await self._hub.client(app_id)
+                    await client.invoke(f"/runs/{run.id}", "stop", {"by": by[:100]})
 
     async def fold(self, now: Current, composed: Composed | None = None) -> bool:
         """Keep the newer half of the window's groups; say whether anything is left out by that.
@@ -401,10 +396,6 @@ class HostStage:
             now.keep(replace(now.session, first_group=first))
             await asyncio.to_thread(self.scribe.ledger.sessions.fold, now.session.id, first)
         return ceiling >= LEAST_TOKENS or len(groups) > 1
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait between two tries of a request."""
-        await self._sleep(seconds)
 
 
 def _laps() -> Callable[[], int]:

@@ -21,8 +21,7 @@ class Line:
     """The queue of events for one reader. `limit` 0 is no limit."""
 
     def __init__(self, limit: int = 0) -> None:
-        self._events: deque[HostEvent] = deque()
-        self._limit = limit
+        self._events: deque[HostEvent] = deque(maxlen=limit or None)
         self._lost = 0
         self._ready = asyncio.Event()
         self._closed = False
@@ -31,9 +30,7 @@ class Line:
         """Add an event; the oldest gives way beyond the limit."""
         if self._closed:
             return
-        if self._limit and len(self._events) >= self._limit:
-            self._events.popleft()
-            self._lost += 1
+        self._lost += len(self._events) == self._events.maxlen
         self._events.append(event)
         self._ready.set()
 
@@ -47,14 +44,13 @@ class Line:
             if self._lost:
                 lost, self._lost = self._lost, 0
                 yield Noticed(code="events_lost", message=f"{lost} events came too fast for you")
-            while self._events and not self._lost:
+            elif self._events:
                 yield self._events.popleft()
-            if self._lost or self._events:
-                continue
-            if self._closed:
+            elif self._closed:
                 return
-            self._ready.clear()
-            await self._ready.wait()
+            else:
+                self._ready.clear()
+                await self._ready.wait()
 
 
 class Watching:

@@ -15,6 +15,7 @@ prompt that follows is as stable as any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final, TypeVar
 
@@ -22,10 +23,10 @@ import msgspec
 from msgspec.structs import replace
 
 from sightline.agent.host.compose import Composed
-from sightline.agent.host.journal import Ended, Journal, RequestLine, Sent
+from sightline.agent.host.journal import Ended, Journal, Noted, RequestLine, Sent
 from sightline.agent.host.session import OpenSession, OpenTurn
 from sightline.agent.models.base import Model, address_of
-from sightline.agent.turn.steps import ReplyProgress, Spent
+from sightline.agent.turn.steps import Append, ReplyProgress, Spent
 from sightline.context.dialects.events import MAX_TOKENS, cost
 from sightline.context.dialects.profile import Profile
 from sightline.context.ledger import Ledger
@@ -135,10 +136,7 @@ class Scribe:
 
         `changes` has a line to add to what was said before, from what the model saw then.
         """
-
-        def weigh(unweighed: Message) -> Draft:
-            return self.draft(unweighed, counter)
-
+        weigh = partial(self.draft, counter=counter)
         mended = self.claim(session.id, weigh)
         session = self._recall(session)
         messages = [message]
@@ -149,11 +147,8 @@ class Scribe:
             session.id, [*map(weigh, messages)], strategy=profile.dialect
         )
         [group] = self.ledger.groups.recent(session.id, 1)
-        session = msgspec.structs.replace(
-            session,
-            state=self.ledger.strategy_states.current(session.id),
-            row=self.ledger.sessions.get(session.id),
-        )
+        state = self.ledger.strategy_states.current(session.id)
+        session = replace(session, state=state, row=self.ledger.sessions.get(session.id))
         return session, OpenTurn(entry.group_id, group.seq + 1, entry.seq), mended
 
     def _recall(self, session: OpenSession) -> OpenSession:
@@ -164,26 +159,22 @@ class Scribe:
         if last is None:
             return session
         wire = last.to_request().wire
-        return msgspec.structs.replace(session, wire=wire, model=last.line.model, seen=last.world)
+        return replace(session, wire=wire, model=last.line.model, seen=last.world)
 
     def append(
         self,
         session: OpenSession,
         turn: OpenTurn,
-        messages: Sequence[Message],
+        wanted: Append,
         model: Model,
         counter: Counter,
-        *,
-        incomplete: bool = False,
-        spent: Spent | None = None,
     ) -> tuple[Entry, ...]:
         """Store what a model said, or what its calls came to."""
-        drafts = [self.draft(message, counter, incomplete=incomplete) for message in messages]
+        incomplete, spent = wanted.incomplete, wanted.spent
+        drafts = [self.draft(one, counter, incomplete=incomplete) for one in wanted.messages]
+        usage = ledger_usage(model, spent) if spent and (spent.usage or incomplete) else None
         entries = self.ledger.append(
-            session.id,
-            drafts,
-            strategy=model.profile.dialect,
-            usage=ledger_usage(model, spent) if spent and (spent.usage or incomplete) else None,
+            session.id, drafts, strategy=model.profile.dialect, usage=usage
         )
         self._finish(turn)
         return entries
@@ -248,22 +239,12 @@ class Scribe:
         """Note that a call waits for approval, or that it runs."""
         self._note(lambda: self.ledger.work.note_call(session.id, turn.group_id, call_id, state))
 
-    def time_call(self, turn: OpenTurn, name: str, took_ms: int, began_ms: int) -> None:
-        """Note how long a call of the last request took, and when it began."""
+    def note(self, turn: OpenTurn, kind: Noted, *values: str | int) -> None:
+        """Note what happened behind the last request, as `Journal.note` takes it."""
         if (row := turn.row) is not None:
-            called = shown_text(name)  # whatever the model made of it
-            self._try(lambda journal: journal.time_call(row, called, took_ms, began_ms), None)
-
-    def time_wait(self, turn: OpenTurn, name: str, took_ms: int, began_ms: int) -> None:
-        """Note how long the turn waited after its last request, for what, and from when on."""
-        if (row := turn.row) is not None:
-            self._try(lambda journal: journal.time_wait(row, name, took_ms, began_ms), None)
-
-    def note_answer(self, turn: OpenTurn, call_id: str, answer: str) -> None:
-        """Note what was decided on a call of the last request, by whom or by which rule."""
-        if (row := turn.row) is not None:
-            named, words = shown_text(call_id), shown_text(answer)
-            self._try(lambda journal: journal.note_answer(row, named, words), None)
+            # Names are whatever the model made of them.
+            safe = (shown_text(one) if isinstance(one, str) else one for one in values)
+            self._try(lambda journal: journal.note(row, kind, *safe), None)
 
     def keep_state(self, session: OpenSession, turn: OpenTurn, state: dict[str, Any]) -> None:
         """Keep what the strategy left with this turn's group."""

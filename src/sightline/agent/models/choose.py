@@ -27,10 +27,9 @@ from sightline._distribution import install
 from sightline.agent.models.access import Access, location_of
 from sightline.agent.models.base import Model
 from sightline.agent.models.connected import ConnectedModel, VendorConnection
-from sightline.agent.models.extras import is_installed
 from sightline.agent.models.keys import SERVICE, Key, find_key
 from sightline.agent.models.local import weights_of, why_not
-from sightline.agent.models.vendors import VENDORS, Api, Vendor
+from sightline.agent.models.vendors import VENDORS, Vendor, is_installed
 from sightline.config import EndpointSettings, Settings
 from sightline.context.dialects.profile import Layer, Profile
 from sightline.context.dialects.profiles import profile_for
@@ -90,7 +89,13 @@ def open_model(
     to set, `MissingExtra` with what to install, `InvalidInput` for what names no model.
     """
     service = _resolve(reference or _unsaid(settings, env), settings)
-    return _client(service.vendor.api, _ready(service, settings, env, key))
+
+    def connect(access: Access) -> VendorConnection:
+        module, _, name = CONNECTIONS[service.vendor.api].partition(":")
+        connection: VendorConnection = getattr(import_module(module), name)(access)
+        return connection
+
+    return ConnectedModel(_ready(service, settings, env, key), connect)
 
 
 def open_with_key(
@@ -274,22 +279,16 @@ def _ready(
         weights_of(service.model)
     elif not is_installed(service.vendor.api):
         raise MissingExtra(f"{service.endpoint} needs a package: {install(service.vendor.api)}")
-    access = _access(service, settings, env, key)
-    if access.key is None and not service.vendor.keyless and service.variables:
-        raise Unauthorized(f"{service.endpoint}: no key. {access.remedy}")
-    return access
-
-
-def _access(
-    service: _Service, settings: Settings, env: Mapping[str, str], key: str | Key | None
-) -> Access:
     found = find_key(service.variables, env, key)
+    remedy = _remedy(service, found)
+    if found is None and not service.vendor.keyless and service.variables:
+        raise Unauthorized(f"{service.endpoint}: no key. {remedy}")
     return Access(
         label=service.label,
         profile=_profile(service, settings),
         base_url=_base(service, env),
         key=found,
-        remedy=_remedy(service, found),
+        remedy=remedy,
         limits=settings.reply,
         region=next((env[name] for name in REGIONS if env.get(name)), ""),
     )
@@ -385,12 +384,3 @@ def _aws_files(env: Mapping[str, str]) -> bool:
     chosen = env.get("AWS_SHARED_CREDENTIALS_FILE"), env.get("AWS_CONFIG_FILE")
     files = [Path(path) for path in chosen if path] or [home / "credentials", home / "config"]
     return any(path.is_file() for path in files)
-
-
-def _client(api: Api, access: Access) -> Model:
-    def connect(access: Access) -> VendorConnection:
-        module, _, name = CONNECTIONS[api].partition(":")
-        connection: VendorConnection = getattr(import_module(module), name)(access)
-        return connection
-
-    return ConnectedModel(access, connect)

@@ -27,17 +27,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+import sightline.context.dialects.events as events
 from sightline.context.dialects.drift import common_start
-from sightline.context.dialects.events import (
-    Event,
-    ReasoningArrived,
-    Stopped,
-    StopReason,
-    TextArrived,
-    ToolCalled,
-    Usage,
-    UsageArrived,
-)
 from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.dialects.request import Request
@@ -54,9 +45,9 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     reasoning: str = ""
-    reason: StopReason = "end"
+    reason: events.StopReason = "end"
     detail: str = ""
-    usage: Usage | None = None
+    usage: events.Usage | None = None
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -103,7 +94,7 @@ class ScriptedModel:
         """Write more answers behind those that are left."""
         self._script.extend(entries)
 
-    async def stream(self, request: Request) -> AsyncGenerator[Event, None]:
+    async def stream(self, request: Request) -> AsyncGenerator[events.Event, None]:
         self.requests.append(request)
         if not self._script:
             raise ModelFailed(f"the script has no answer to request {len(self.requests)}")
@@ -114,7 +105,7 @@ class ScriptedModel:
         ended = False
         try:
             async for event in self._play(entry):
-                ended = isinstance(event, Stopped)
+                ended = isinstance(event, events.Stopped)
                 yield event
         finally:
             self.abandoned += not ended
@@ -122,7 +113,7 @@ class ScriptedModel:
     async def close(self) -> None:
         self.closed = True
 
-    async def _play(self, entry: ScriptedReply) -> AsyncGenerator[Event, None]:
+    async def _play(self, entry: ScriptedReply) -> AsyncGenerator[events.Event, None]:
         if isinstance(entry, SightlineError):
             raise entry
         if isinstance(entry, Cut | Stall):
@@ -131,39 +122,39 @@ class ScriptedModel:
             if isinstance(entry, Stall):
                 await asyncio.Event().wait()
             message = Message("assistant", (Text(entry.text),) if entry.text else ())
-            yield Stopped("incomplete", message, "the stream ended before the reply did")
+            yield events.Stopped("incomplete", message, "the stream ended before the reply did")
             return
         reply = _reply_of(entry)
         for event in self._events(reply):
             yield event
 
-    def _events(self, reply: Reply) -> Iterable[Event]:
+    def _events(self, reply: Reply) -> Iterable[events.Event]:
         if reply.reasoning:
-            yield ReasoningArrived(reply.reasoning)
+            yield events.ReasoningArrived(reply.reasoning)
         yield from _spoken(reply.text)
         for call in reply.calls:
-            yield ToolCalled(call)
-        yield UsageArrived(reply.usage or self._usage(reply))
+            yield events.ToolCalled(call)
+        yield events.UsageArrived(reply.usage or self._usage(reply))
         parts: list[Part] = [Reasoning(reply.reasoning)] if reply.reasoning else []
         parts += [Text(reply.text)] if reply.text else []
         reason = "tool_calls" if reply.calls and reply.reason == "end" else reply.reason
         message = Message("assistant", (*parts, *reply.calls))
-        yield Stopped(reason, message, reply.detail, f"scripted-{len(self.requests)}")
+        yield events.Stopped(reason, message, reply.detail, f"scripted-{len(self.requests)}")
 
-    def _usage(self, reply: Reply) -> Usage:
+    def _usage(self, reply: Reply) -> events.Usage:
         data = self.requests[-1].data
         before = self.requests[-2].data if len(self.requests) > 1 else b""
         output = reply.text + reply.reasoning + "".join(str(call.arguments) for call in reply.calls)
-        return Usage(
+        return events.Usage(
             input_tokens=len(data) // BYTES_PER_TOKEN,
             output_tokens=len(output.encode()) // BYTES_PER_TOKEN,
             cache_read_tokens=common_start(before, data) // BYTES_PER_TOKEN,
         )
 
 
-def _spoken(text: str) -> Iterable[Event]:
+def _spoken(text: str) -> Iterable[events.Event]:
     """A word at a time, as a vendor would."""
-    return (TextArrived(word) for word in WORDS.findall(text) if word)
+    return (events.TextArrived(word) for word in WORDS.findall(text) if word)
 
 
 def _reply_of(entry: str | ToolCall | Sequence[str | ToolCall] | Reply) -> Reply:

@@ -1,4 +1,4 @@
-"""Run a strategy's hooks, so that a bad one costs a warning and nothing else.
+"""Find a strategy, load it, and run its hooks so that a bad one costs a warning and nothing else.
 
 Every hook runs in a thread of its own with a fresh context, and has a time limit.
 A hook that raises, returns something unusable or runs out of time is reported and
@@ -14,22 +14,30 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from hashlib import sha256
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
+from sightline.config import Settings
 from sightline.context.messages.parts import Message
 from sightline.context.slots.prompt import Notice, Prompt
 from sightline.context.slots.settings import resolve
-from sightline.context.slots.strategies import DEFAULT
+from sightline.context.slots.strategies import BUILT_IN, DEFAULT
 from sightline.context.slots.strategy import Context, Llm, Strategy, Turn, copy_of_state
-from sightline.errors import StrategyFailed
+from sightline.errors import InvalidStrategy, StrategyFailed
 
 T = TypeVar("T")
+ENTRY_POINTS: Final = "sightline.strategies"
 
 
 class HookLimits(msgspec.Struct, frozen=True):
@@ -69,12 +77,10 @@ class StrategyRunner:
         settings: Mapping[str, object] | None = None,
         *,
         limits: HookLimits | None = None,
-        fallback: Strategy = DEFAULT,
     ) -> None:
         self.strategy = strategy
         self.config = resolve(strategy.schema, settings or {})
         self._limits = limits or HookLimits()
-        self._fallback = fallback
 
     async def build(self, turn: Turn, state: Mapping[str, Any]) -> Built:
         """Lay out a turn; by the built-in strategy, with a warning, if this one fails.
@@ -135,33 +141,27 @@ class StrategyRunner:
                 await call_in_thread(on_error, self._limits.on_error, ctx, failure)
 
     def _fall_back(self, turn: Turn, failure: StrategyFailed) -> Prompt:
-        ctx = turn.context(resolve(self._fallback.schema, {}), {})
-        prompt = _prompt_of(ctx, turn, self._fallback.hooks["on_context_build"](ctx))
-        notice = Notice(
-            "strategy_failed", "", f"{failure}; the strategy {self._fallback.name!r} took over"
-        )
-        receipt = prompt.receipt
-        return msgspec.structs.replace(
-            prompt,
-            receipt=msgspec.structs.replace(receipt, warnings=(notice, *receipt.warnings)),
-        )
+        ctx = turn.context(resolve(DEFAULT.schema, {}), {})
+        prompt = _prompt_of(ctx, turn, DEFAULT.hooks["on_context_build"](ctx))
+        message = f"{failure}; the strategy {DEFAULT.name!r} took over"
+        notice, receipt = Notice("strategy_failed", "", message), prompt.receipt
+        return replace(prompt, receipt=replace(receipt, warnings=(notice, *receipt.warnings)))
 
 
-class BridgedLlm:
+class BridgedLlm(msgspec.Struct, frozen=True):
     """A model whose calls run in the host's event loop, whoever asks."""
 
-    def __init__(self, llm: Llm, loop: asyncio.AbstractEventLoop) -> None:
-        self._llm = llm
-        self._loop = loop
+    llm: Llm
+    loop: asyncio.AbstractEventLoop
 
     async def call(self, prompt: str, *, max_tokens: int = 1024) -> str:
-        return await self._hand_over(self._llm.call(prompt, max_tokens=max_tokens))
+        return await self._hand_over(self.llm.call(prompt, max_tokens=max_tokens))
 
     async def run(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> Message:
-        return await self._hand_over(self._llm.run(messages, max_tokens=max_tokens))
+        return await self._hand_over(self.llm.run(messages, max_tokens=max_tokens))
 
     async def _hand_over(self, call: Coroutine[Any, Any, T]) -> T:
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, self._loop))
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, self.loop))
 
 
 def _prompt_of(ctx: Context, turn: Turn, result: object) -> Prompt:
@@ -224,3 +224,91 @@ async def call_in_thread(hook: Callable[..., Any], limit_s: float, *args: object
 
 async def _awaited(awaitable: Awaitable[T]) -> T:
     return await awaitable
+
+
+# Which strategies can be chosen, and how one is loaded.
+
+
+def load_strategy(spec: str | Path | object) -> Strategy:
+    """Load a strategy by name, from a `.py` file, or from a class or object.
+
+    A name is looked up among the built-in ones, then among the entry points of
+    installed packages. Raise `InvalidStrategy` when there is none, when its code does
+    not load, or when it has no `on_context_build`.
+    """
+    if isinstance(spec, Path) or (isinstance(spec, str) and spec.endswith(".py")):
+        path = Path(spec)
+        return Strategy.of(_module_from(path), name=path.stem, origin=str(path))
+    if not isinstance(spec, str):
+        return Strategy.of(spec)
+    if spec in BUILT_IN:
+        return BUILT_IN[spec]
+    for entry in entry_points(group=ENTRY_POINTS, name=spec):
+        return _from_entry_point(entry)
+    known = ", ".join([*BUILT_IN, *sorted(entry_points(group=ENTRY_POINTS).names)])
+    raise InvalidStrategy(f"there is no strategy {spec!r}; there are {known}, and .py files")
+
+
+def available() -> Iterator[tuple[str, str, str]]:
+    """Yield name, origin and, if it cannot be loaded, the reason, for everything installed."""
+    for strategy in BUILT_IN.values():
+        yield strategy.name, strategy.origin, ""
+    for entry in entry_points(group=ENTRY_POINTS):
+        try:
+            _from_entry_point(entry)
+        except InvalidStrategy as error:
+            yield entry.name, entry.value, str(error)
+        else:
+            yield entry.name, entry.value, ""
+
+
+def _from_entry_point(entry: EntryPoint) -> Strategy:
+    try:
+        loaded = entry.load()
+    except Exception as error:
+        raise InvalidStrategy(f"entry point {entry.name!r} ({entry.value}): {error}") from error
+    return Strategy.of(loaded, name=entry.name, origin=entry.value)
+
+
+def _module_from(path: Path) -> ModuleType:
+    """Run a file as a module of its own; what it raises is its fault, and said so."""
+    if not path.is_file():
+        raise InvalidStrategy(f"{path}: no such file")
+    name = f"sightline_strategy_{sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InvalidStrategy(f"{path}: not a Python file")
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses in the file look their module up
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise InvalidStrategy(f"{path}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def choices(settings: Settings) -> dict[str, str]:
+    """Return what can be chosen, by label: built in, installed, configured. Nothing is loaded."""
+    named = {name: name for name in (*BUILT_IN, *sorted(entry_points(group=ENTRY_POINTS).names))}
+    return named | {label_of(settings.strategy): settings.strategy}
+
+
+def label_of(strategy: str) -> str:
+    """Name a strategy without saying where its file is."""
+    return Path(strategy).name if strategy.endswith(".py") else strategy
+
+
+def runner_of(settings: Settings, strategy: str | None = None) -> StrategyRunner:
+    """Load the configured strategy with its settings, or another one with its defaults.
+
+    Raises `InvalidStrategy`.
+    """
+    wanted = settings.strategy if strategy is None else strategy
+    loaded = load_strategy(wanted)
+    config: dict[str, object] = (
+        dict(settings.strategy_config) if wanted == settings.strategy else {}
+    )
+    if "state_share" in loaded.schema.__struct_fields__:
+        config.setdefault("state_share", settings.tail.max_share)
+    return StrategyRunner(loaded, config)

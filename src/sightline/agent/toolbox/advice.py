@@ -5,14 +5,15 @@ Pure; the names in it come from apps, and `results` makes the whole safe to show
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from sightline.context.projection.tools import QUERY
-from sightline.errors import ActionFailed, InvalidPath
+from sightline.errors import ActionError, ActionFailed, InvalidInput, InvalidPath
+from sightline.slop.app.validate import Validator
 from sightline.slop.protocol.path import format_path, parse_path
 from sightline.slop.protocol.scope import find_action
 from sightline.slop.protocol.tree import Affordance, Node
@@ -31,6 +32,26 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"There are: {_listed(names)}." if names else "There are none."
 
 
+class ToolArguments:
+    """What a tool takes, by its schema."""
+
+    def __init__(self, tool: str, schema: Mapping[str, Any]) -> None:
+        self._tool = tool
+        self._known = schema["properties"]
+        self._validator = Validator(schema)
+
+    def check(self, given: Mapping[str, Any]) -> None:
+        """Raise InvalidInput, with what was meant, unless these are arguments of the tool."""
+        for name in given:
+            if name not in self._known:
+                hint = nearest(name, self._known)
+                raise InvalidInput(f"{self._tool} has no argument {name!r:.100}. {hint}")
+        try:
+            self._validator.check(dict(given))
+        except ActionError as error:
+            raise InvalidInput(f"{self._tool}: {error.message}") from error
+
+
 def missing_app(world: World, app: str) -> str:
     """Say that there is no such app, and which there are."""
     known = [state.id for state in world.apps] + [item.id for item in world.available]
@@ -39,11 +60,7 @@ def missing_app(world: World, app: str) -> str:
 
 def offered(world: World, app: str, path: str, action: str) -> Affordance | None:
     """Find an action as its app shows it now."""
-    state = world.app(app)
-    try:
-        node = None if state is None or state.tree is None else state.tree.at(path)
-    except InvalidPath:
-        return None
+    node = _node(world, app, path)
     actions = () if node is None else node.affordances
     return next((item for item in actions if item.action == action), None)
 
@@ -96,17 +113,21 @@ def missing_action(
     world: World, app: str, path: str, action: str, query_name: str = QUERY.name
 ) -> str:
     """Say that a node has no such action now, which it has, or that there is no such node."""
-    state = world.app(app)
-    try:
-        node = None if state is None or state.tree is None else state.tree.at(path)
-    except InvalidPath:
-        node = None
+    state, node = world.app(app), _node(world, app, path)
     if state is None or state.tree is None or node is None:
         return missing_node(world, app, path, query_name)
     if outer := _outer(state.tree, path, action):
         return f"{_quoted(action)} is an action of {_quoted(outer)}: use that path."
     names = [item.action for item in node.affordances]
     return f"{_quoted(path)} has no action {_quoted(action)} now. {nearest(action, names)}"
+
+
+def _node(world: World, app: str, path: str) -> Node | None:
+    state = world.app(app)
+    try:
+        return None if state is None or state.tree is None else state.tree.at(path)
+    except InvalidPath:
+        return None
 
 
 def _outer(tree: Node, path: str, action: str) -> str:

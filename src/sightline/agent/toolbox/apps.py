@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
+import sightline.errors as errors
 from sightline.agent.toolbox.advice import about_failure, missing_app, missing_node
 from sightline.agent.toolbox.bench import Bench
 from sightline.agent.toolbox.results import RESULT_CHARS, Ran, rendered, safe_json
@@ -18,14 +19,6 @@ from sightline.context.projection.actions import action_details, danger_line
 from sightline.context.projection.escape import reveal
 from sightline.context.projection.tail import EVERY_APP, app_heading, tree_body
 from sightline.context.projection.tools import FOCUS, QUERY, UNFOCUS, ToolTarget
-from sightline.errors import (
-    ActionFailed,
-    InvalidPath,
-    RequestRefused,
-    SightlineError,
-    TimedOut,
-    Unreachable,
-)
 from sightline.slop.hub.client import Outcome
 from sightline.slop.hub.content import ContentAccess, path_in_app, read_text
 from sightline.slop.protocol.path import format_path, parse_path
@@ -57,17 +50,17 @@ async def invoke(bench: Bench, call: ToolTarget, check: Callable[[], None] | Non
         outcome = await client.invoke(
             call.path, call.action, call.params or None, timeout_s=limit_s, check=check
         )
-    except ActionFailed as error:
+    except errors.ActionFailed as error:
         advice = about_failure(
             error, bench.hub.world, call.app, call.path, call.action, bench.query_name
         )
         return Ran.failed(f"The app says {error}", advice)
-    except TimedOut as error:
+    except errors.TimedOut as error:
         return Ran.failed(
             str(error),
             "It may have been done all the same: look at the current state before trying again.",
         )
-    except Unreachable as error:
+    except errors.Unreachable as error:
         return _unreachable(call.app, error)
     return _result_of(outcome)
 
@@ -96,11 +89,11 @@ async def _query(
     depth = arguments.get("depth", DEPTH)
     try:
         tree = await bench.hub.query(app, path, depth=depth, max_nodes=NODES, window=window)
-    except RequestRefused as error:
+    except errors.RequestRefused as error:
         if error.reason == "not_found":
             return Ran.failed(missing_node(bench.hub.world, app, path, bench.query_name))
         return Ran.failed(f"The app says {error}")
-    except Unreachable as error:
+    except errors.Unreachable as error:
         return _unreachable(app, error)
     lines = [f"{path} in {app}, now:", reveal(tree_body(tree, "text")), danger_line(tree)]
     lines += (action_details(tree), _context(bench.hub.world, app, path))
@@ -134,7 +127,7 @@ async def _content(
             return f"Its content is not read by a query: read_content on {served_by} may be."
     try:
         return f"Its content:\n{await read_text(await bench.hub.client(app), ref, CONTENT)}"
-    except SightlineError as error:
+    except errors.SightlineError as error:
         return f"Its content cannot be shown: {error}"
 
 
@@ -156,7 +149,7 @@ def _focus(bench: Bench, app: str, path: str) -> Ran:
         return Ran.failed(f'"{app}" shows no state now, so there is nothing to keep in view.')
     try:
         state.tree.at(path)
-    except InvalidPath:
+    except errors.InvalidPath:
         return Ran.failed(missing_node(bench.hub.world, app, path))
     bench.attention = bench.attention.focus(app, path)
     return Ran.of(f"{path} in {app} is in view from the next request on.")
@@ -174,7 +167,7 @@ def _is_known(world: World, app: str) -> bool:
     return world.app(app) is not None or any(item.id == app for item in world.available)
 
 
-def _unreachable(app: str, error: SightlineError) -> Ran:
+def _unreachable(app: str, error: errors.SightlineError) -> Ran:
     return Ran.failed(f'"{app}" cannot be reached: {error}', "It may come back; tell the user.")
 
 

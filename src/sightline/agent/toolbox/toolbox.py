@@ -11,13 +11,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from sightline.agent.toolbox.advice import nearest
+from sightline.agent.toolbox.advice import ToolArguments, nearest
 from sightline.agent.toolbox.apps import LOOK_TOOLS, MayRead, invoke, normal_path, run_look
 from sightline.agent.toolbox.bench import Bench
 from sightline.agent.toolbox.ledger import LEDGER_TOOLS, run_ledger
@@ -27,14 +27,13 @@ from sightline.context.projection.select import fold
 from sightline.context.projection.tools import (
     FIXED_TOOLS,
     INVOKE,
-    NAME_LIMIT,
     Tool,
     ToolSet,
     ToolTarget,
     dynamic_tools,
+    object_schema,
 )
-from sightline.errors import ActionError, InvalidInput, LedgerDamaged, SightlineError
-from sightline.slop.app.validate import Validator
+from sightline.errors import InvalidInput, LedgerDamaged, SightlineError
 
 Style: TypeAlias = Literal["fixed", "dynamic"]
 
@@ -43,20 +42,16 @@ DELEGATE: Final = Tool(
     "delegate",
     "Hand a task to a helper with a conversation of its own; its report is the result. Several "
     "work at once.",
-    {
-        "type": "object",
-        "properties": {
-            "task": {"type": "string", "description": "All it must know; it sees the apps only"}
-        },
-        "required": ["task"],
-    },
+    object_schema(
+        "task", task={"type": "string", "description": "All it must know; it sees the apps only"}
+    ),
 )
 MAX_DYNAMIC: Final = 100
 _DEFINITION_BYTES: Final = 8_000
 _TOO_LONG: Final = " (Its parameters are too long to list here; an error names what is missing.)"
 _BY_NAME: Final = {tool.name: tool for tool in (*ALL_TOOLS, DELEGATE)}
 _LOOK: Final = frozenset(tool.name for tool in LOOK_TOOLS)
-_VALIDATORS: Final = {name: Validator(tool.parameters) for name, tool in _BY_NAME.items()}
+_ARGUMENTS: Final = {name: ToolArguments(name, tool.parameters) for name, tool in _BY_NAME.items()}
 # Reading twice at once is reading twice; anything else waits for its turn.
 # What a task does besides is asked about when it does it.
 _READS: Final = frozenset(
@@ -67,10 +62,9 @@ _READS: Final = frozenset(
 class Toolbox:
     """The tools that a model can call in one session."""
 
-    def __init__(self, bench: Bench, style: Style = "fixed", *, name_limit: int = NAME_LIMIT):
+    def __init__(self, bench: Bench, style: Style = "fixed") -> None:
         self.bench = bench
         self.style = style
-        self._name_limit = name_limit
 
     def tools(self) -> ToolSet:
         """The tools as of now; a turn keeps the set that its request was made with."""
@@ -80,7 +74,7 @@ class Toolbox:
         if self.style == "fixed":
             return ToolSet(fixed)
         world = fold(self.bench.hub.world, self.bench.attention.pins())
-        dynamic = dynamic_tools(world, limit=self._name_limit)
+        dynamic = dynamic_tools(world)
         targets = {tool.name: dynamic.targets[tool.name] for tool in dynamic.tools[:MAX_DYNAMIC]}
         offered = (
             _bounded(tool, targets[tool.name].argument) for tool in dynamic.tools[:MAX_DYNAMIC]
@@ -170,7 +164,7 @@ def _resolved(call: ToolCall, tools: ToolSet) -> ToolTarget | None:
     known = [tool.name for tool in tools.tools]
     tool = _BY_NAME.get(call.name) if call.name in known else None
     if tool is not None:
-        _check(tool, call.arguments)
+        _ARGUMENTS[tool.name].check(call.arguments)
         if call.name != INVOKE.name:
             return None
     elif call.name not in tools.targets:
@@ -179,22 +173,9 @@ def _resolved(call: ToolCall, tools: ToolSet) -> ToolTarget | None:
     return target._replace(path=normal_path(target.path))
 
 
-def _check(tool: Tool, arguments: Mapping[str, Any]) -> None:
-    known = tool.parameters["properties"]
-    for name in arguments:
-        if name not in known:
-            hint = nearest(name, known)
-            raise InvalidInput(f"{tool.name} has no argument {name!r:.100}. {hint}")
-    try:
-        _VALIDATORS[tool.name].check(dict(arguments))
-    except ActionError as error:
-        raise InvalidInput(f"{tool.name}: {error.message}") from error
-
-
 def _bounded(tool: Tool, argument: str) -> Tool:
     """A tool whose schema an app made too long takes any object; the app checks anyway."""
     if len(msgspec.json.encode(tool)) <= _DEFINITION_BYTES:
         return tool
     needed = {argument: {"type": "string"}} if argument else {}
-    schema = {"type": "object", "properties": needed, "required": list(needed)}
-    return Tool(tool.name, tool.description + _TOO_LONG, schema)
+    return Tool(tool.name, tool.description + _TOO_LONG, object_schema(*needed, **needed))

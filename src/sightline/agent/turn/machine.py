@@ -53,15 +53,8 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 import sightline.agent.turn.steps as steps
+import sightline.context.dialects.events as replies
 import sightline.events as events
-from sightline.context.dialects.events import (
-    ReasoningArrived,
-    Stopped,
-    TextArrived,
-    ToolCalled,
-    Usage,
-    UsageArrived,
-)
 from sightline.context.messages.parts import Message, Part, ToolCall, ToolResult
 from sightline.context.messages.state import strip_state
 from sightline.errors import OverBudget
@@ -178,17 +171,17 @@ class TurnMachine:
 
     def _streamed(self, event: steps.Streamed) -> list[steps.Effect]:
         match event.event:
-            case TextArrived(text):
+            case replies.TextArrived(text):
                 self._reply.text += text
                 return [steps.Emit(events.TextDelta(text=text))]
-            case ReasoningArrived(text):
+            case replies.ReasoningArrived(text):
                 self._reply.reasoning += text
                 return [steps.Emit(events.ReasoningDelta(text=text))]
-            case UsageArrived(usage, miss, reported):
+            case replies.UsageArrived(usage, miss, reported):
                 self._reply.usage, self._reply.cache_miss = usage, miss
                 self._reply.reported = reported
                 return [steps.UsageReport(event.event), *_unusable(usage)]
-            case ToolCalled():
+            case replies.ToolCalled():
                 pass  # the whole reply has them, in order
         return []
 
@@ -204,7 +197,7 @@ class TurnMachine:
             message = Message("assistant", kept)
         self._replies += 1
         self._failures = 0
-        usage = reply.usage or Usage()
+        usage = reply.usage or replies.Usage()
         self._spent_tokens += (usage.input_tokens or reply.prompt_tokens) + usage.output_tokens
         ended = events.ReplyEnded(reason=stopped.reason, detail=stopped.detail)
         effects = self._store_reply(message, ended, incomplete=stopped.incomplete)
@@ -224,7 +217,7 @@ class TurnMachine:
         outcome, code, why = refusal
         return effects + self._close_calls(why) + self._end(outcome, code, why)
 
-    def _why_not_go_on(self, stopped: Stopped) -> tuple[Outcome, str, str] | None:
+    def _why_not_go_on(self, stopped: replies.Stopped) -> tuple[Outcome, str, str] | None:
         limits = self._limits
         if stopped.reason == "refused":
             return "failed", "refused", stopped.detail or "the model declined"
@@ -234,7 +227,7 @@ class TurnMachine:
             return "limit", "turn_tokens", f"a turn has {limits.turn_tokens} tokens at most"
         return None
 
-    def _answer(self, stopped: Stopped, message: Message) -> list[steps.Effect]:
+    def _answer(self, stopped: replies.Stopped, message: Message) -> list[steps.Effect]:
         text = strip_state(message.text)
         match stopped.reason:
             case "length":
@@ -283,7 +276,7 @@ class TurnMachine:
     def _failed(self, event: steps.ModelError) -> list[steps.Effect]:
         self._reply.failure = event.code
         if self._reply.shown:
-            stopped = Stopped("incomplete", self._reply.message(), event.detail)
+            stopped = replies.Stopped("incomplete", self._reply.message(), event.detail)
             return self._replied(steps.Replied(stopped))
         spent = self._spent(event.code, event.detail)
         self._reply.usage = None
@@ -524,7 +517,7 @@ class TurnMachine:
         return effects + self._say_the_end()
 
 
-def _unusable(usage: Usage) -> list[steps.Effect]:
+def _unusable(usage: replies.Usage) -> list[steps.Effect]:
     """Tell which counts of a vendor's are none, so that nobody takes them for zero."""
     if not usage.unusable:
         return []

@@ -7,17 +7,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+import sightline.context.dialects.events as replies
 import sightline.events as events
 from sightline.agent.policy import Decision
-from sightline.context.dialects.events import (
-    CacheMiss,
-    ReasoningArrived,
-    Stopped,
-    TextArrived,
-    ToolCalled,
-    Usage,
-    UsageArrived,
-)
 from sightline.context.messages.parts import Message, Part, Reasoning, Text, ToolCall, ToolResult
 from sightline.events import HostEvent
 
@@ -67,13 +59,15 @@ class Spend(msgspec.Struct, frozen=True):
 class Streamed(msgspec.Struct, frozen=True):
     """A piece of the model's reply has arrived."""
 
-    event: TextArrived | ReasoningArrived | ToolCalled | UsageArrived
+    event: (
+        replies.TextArrived | replies.ReasoningArrived | replies.ToolCalled | replies.UsageArrived
+    )
 
 
 class Replied(msgspec.Struct, frozen=True):
     """The reply is over. `parallel` are the ids of its calls that can run beside others."""
 
-    stopped: Stopped
+    stopped: replies.Stopped
     parallel: frozenset[str] = frozenset()
 
 
@@ -183,8 +177,8 @@ class Spent(msgspec.Struct, frozen=True):
     vendor's own account, as it came.
     """
 
-    usage: Usage | None = None
-    cache_miss: CacheMiss | None = None
+    usage: replies.Usage | None = None
+    cache_miss: replies.CacheMiss | None = None
     outcome: str = ""
     error: str = ""
     reported: dict[str, Any] | None = None
@@ -246,7 +240,7 @@ class RunCall(msgspec.Struct, frozen=True):
 class UsageReport(msgspec.Struct, frozen=True):
     """Tell what the request used; the shell knows what that costs."""
 
-    reported: UsageArrived
+    reported: replies.UsageArrived
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -274,8 +268,8 @@ class ReplyProgress(msgspec.Struct):
     prompt_tokens: int = 0
     text: str = ""
     reasoning: str = ""
-    usage: Usage | None = None
-    cache_miss: CacheMiss | None = None
+    usage: replies.Usage | None = None
+    cache_miss: replies.CacheMiss | None = None
     reported: dict[str, Any] | None = None
     failure: str = ""  # the code of the error that ended it
 

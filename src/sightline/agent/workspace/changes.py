@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from sightline.agent.workspace.inside import Inside, Parts, parts_of, shown
+from sightline.agent.workspace.inside import Inside, Parts, name_of, parts_of, shown
 from sightline.agent.workspace.text import MAX_EDIT, editable, is_binary, replaced
 from sightline.errors import ActionError
 
@@ -90,7 +90,7 @@ class Plan(msgspec.Struct, frozen=True):
         texts: list[str] = []
         for old, new in self.moves:
             gone, come = by_path.pop(old), by_path.pop(new)
-            texts.append(f"rename from {_name(old)}\nrename to {_name(new)}\n")
+            texts.append(f"rename from {name_of(old)}\nrename to {name_of(new)}\n")
             texts.append(_difference(gone.before, come.after, old, new))
         texts += [_difference(one.before, one.after, one.parts) for one in by_path.values()]
         return "".join(texts)
@@ -158,7 +158,7 @@ def content_of(inside: Inside, parts: Parts) -> bytes | None:
     with inside.file(parts) as (file, _):
         data = file.read(MAX_EDIT + 1)
     if len(data) > MAX_EDIT:
-        raise ActionError("invalid_params", f"{_name(parts)}: too large to edit here")
+        raise ActionError("invalid_params", f"{name_of(parts)}: too large to edit here")
     return data
 
 
@@ -172,20 +172,22 @@ class _Drafts:
     def create(self, parts: Parts, data: bytes, *, overwrite: bool) -> None:
         file = self._file(parts)
         if file.after is not None and not overwrite:
-            raise ActionError("conflict", f"{_name(parts)}: it is there already")
+            raise ActionError("conflict", f"{name_of(parts)}: it is there already")
         if len(data) > MAX_EDIT:
-            raise ActionError("invalid_params", f"{_name(parts)}: too large to write here")
+            raise ActionError("invalid_params", f"{name_of(parts)}: too large to write here")
         self._put(file, data)
 
     def replace(self, parts: Parts, old: str, new: str, *, every: bool) -> None:
         file = self._there(parts)
-        text = replaced(_name(parts), editable(_name(parts), file.after or b""), old, new, every)
+        text = replaced(
+            name_of(parts), editable(name_of(parts), file.after or b""), old, new, every
+        )
         self._put(file, text.encode())
 
     def move(self, parts: Parts, to: Parts) -> None:
         file, target = self._there(parts), self._file(to)
         if target.after is not None:
-            raise ActionError("conflict", f"{_name(to)}: it is there already")
+            raise ActionError("conflict", f"{name_of(to)}: it is there already")
         self._files[to] = FileChange(to, target.before, file.after, file.mode)
         self._put(file, None)
 
@@ -199,7 +201,7 @@ class _Drafts:
     def _there(self, parts: Parts) -> FileChange:
         file = self._file(parts)
         if file.after is None:
-            raise ActionError("not_found", f"{_name(parts)}: there is no such file")
+            raise ActionError("not_found", f"{name_of(parts)}: there is no such file")
         return file
 
     def _file(self, parts: Parts) -> FileChange:
@@ -209,7 +211,7 @@ class _Drafts:
             status = self._inside.status(parts[:depth])
             if status is not None and not stat.S_ISDIR(status.st_mode):
                 why = "a link or a file stands where a directory should"
-                raise ActionError("unauthorized", f"{_name(parts[:depth])}: {why}")
+                raise ActionError("unauthorized", f"{name_of(parts[:depth])}: {why}")
         data, status = content_of(self._inside, parts), self._inside.status(parts)
         mode = None if status is None else stat.S_IMODE(status.st_mode)
         file = self._files[parts] = FileChange(parts, data, data, mode)
@@ -223,12 +225,12 @@ def _check(inside: Inside, change: FileChange) -> os.stat_result | None:
     """Raise ActionError unless a file is what it was; give what stands there."""
     if change.before is None:
         if inside.status(change.parts) is not None:
-            raise ActionError("conflict", f"{_name(change.parts)}: it is there already")
+            raise ActionError("conflict", f"{name_of(change.parts)}: it is there already")
         return None
     with inside.file(change.parts) as (file, status):
         if file.read(len(change.before) + 1) != change.before:
             why = "was changed by somebody else meanwhile"
-            raise ActionError("conflict", f"{_name(change.parts)} {why}")
+            raise ActionError("conflict", f"{name_of(change.parts)} {why}")
     return status
 
 
@@ -246,8 +248,8 @@ def _make(inside: Inside, change: FileChange) -> None:
 def _difference(
     before: bytes | None, after: bytes | None, parts: Parts, to: Parts | None = None
 ) -> str:
-    old_name = _MISSING if before is None else f"a/{_name(parts)}"
-    new_name = _MISSING if after is None else f"b/{_name(to or parts)}"
+    old_name = _MISSING if before is None else f"a/{name_of(parts)}"
+    new_name = _MISSING if after is None else f"b/{name_of(to or parts)}"
     old, new = _text(before), _text(after)
     if old is None or new is None:
         if before == after:
@@ -266,10 +268,6 @@ def _text(data: bytes | None) -> str | None:
         return None if is_binary(data) else data.decode()
     except UnicodeDecodeError:
         return None
-
-
-def _name(parts: Parts) -> str:
-    return shown("/".join(parts))
 
 
 # What changes in a text, as a unified diff.

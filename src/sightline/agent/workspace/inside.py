@@ -63,11 +63,11 @@ def parts_of(path: str) -> Parts:
 def _check(parts: Parts) -> None:
     """Refuse names that lead elsewhere, whoever gave them: an index of git's can be forged too."""
     if any(part in {"", ".", ".."} or "/" in part or "\0" in part for part in parts):
-        raise ActionError("unauthorized", f"{_path(parts)}: paths cannot leave the workspace")
+        raise ActionError("unauthorized", f"{name_of(parts)}: paths cannot leave the workspace")
     if any(_is_forbidden(part) for part in parts):
-        raise ActionError("unauthorized", f"{_path(parts)}: {_FORBIDDEN} is not of the workspace")
+        raise ActionError("unauthorized", f"{name_of(parts)}: {_FORBIDDEN} is not of the workspace")
     if len(parts) > _DEEPEST:
-        raise ActionError("invalid_params", f"{_path(parts)}: more than {_DEEPEST} levels deep")
+        raise ActionError("invalid_params", f"{name_of(parts)}: more than {_DEEPEST} levels deep")
 
 
 def shown(path: str) -> str:
@@ -107,29 +107,29 @@ class Inside:
             os.close(opened)
 
     @contextmanager
+    def _above(self, parts: Parts, *, make: bool = False) -> Iterator[int]:
+        """Open the directory that a path is in; what goes wrong there is told of the path."""
+        _check(parts)
+        with self.directory(parts[:-1], make=make) as above, _named(parts):
+            yield above
+
+    @contextmanager
     def file(self, parts: Parts) -> Iterator[tuple[BufferedReader, os.stat_result]]:
         """Open a regular file to read."""
-        _check(parts)
-        with (
-            self.directory(parts[:-1]) as above,
-            _named(parts),
-            open_regular(parts[-1], within=above) as opened,
-        ):
+        with self._above(parts) as above, open_regular(parts[-1], within=above) as opened:
             yield opened
 
     def status(self, parts: Parts) -> os.stat_result | None:
         """Say what stands at a path, links as themselves; None if nothing does."""
         try:
-            _check(parts)
-            with self.directory(parts[:-1]) as above:
+            with self._above(parts) as above:
                 return os.stat(parts[-1], dir_fd=above, follow_symlinks=False)
         except (OSError, ActionError):
             return None
 
     def create(self, parts: Parts, data: bytes, mode: int | None = None) -> None:
         """Write a new file, and the directories above it; `conflict` if something is there."""
-        _check(parts)
-        with self.directory(parts[:-1], make=True) as above, _named(parts):
+        with self._above(parts, make=True) as above:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
             opened = os.open(parts[-1], flags, 0o666, dir_fd=above)
             try:
@@ -143,15 +143,13 @@ class Inside:
 
     def remove(self, parts: Parts, seen: os.stat_result) -> None:
         """Delete a file; `conflict` if it is not the one that was `seen`."""
-        _check(parts)
-        with self.directory(parts[:-1]) as above, _named(parts):
+        with self._above(parts) as above:
             _check_same(above, parts, seen)
             os.unlink(parts[-1], dir_fd=above)
 
     def remove_directory(self, parts: Parts) -> None:
         """Delete a directory that is empty."""
-        _check(parts)
-        with self.directory(parts[:-1]) as above, _named(parts):
+        with self._above(parts) as above:
             os.rmdir(parts[-1], dir_fd=above)
 
     def replace(self, parts: Parts, data: bytes, seen: os.stat_result) -> None:
@@ -159,8 +157,7 @@ class Inside:
 
         `conflict` if it is not the file that was `seen`.
         """
-        _check(parts)
-        with self.directory(parts[:-1]) as above, _named(parts):
+        with self._above(parts) as above:
             draft = f".{secrets.token_hex(8)}.tmp"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
             opened = os.open(draft, flags, 0o600, dir_fd=above)
@@ -190,14 +187,15 @@ def _step(above: int, name: str, *, make: bool) -> int:
 def _check_same(above: int, parts: Parts, seen: os.stat_result) -> None:
     now = os.stat(parts[-1], dir_fd=above, follow_symlinks=False)
     if _identity(now) != _identity(seen):
-        raise ActionError("conflict", f"{_path(parts)} was changed by somebody else meanwhile")
+        raise ActionError("conflict", f"{name_of(parts)} was changed by somebody else meanwhile")
 
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def _path(parts: Parts) -> str:
+def name_of(parts: Parts) -> str:
+    """Write a path from its parts, as `shown` does."""
     return shown("/".join(parts))
 
 
@@ -219,4 +217,4 @@ def _named(parts: Parts) -> Iterator[None]:
         yield
     except OSError as error:
         code, meaning = _MEANINGS.get(error.errno or 0, ("internal", error.strerror or str(error)))
-        raise ActionError(code, f"{_path(parts)}: {meaning}") from error
+        raise ActionError(code, f"{name_of(parts)}: {meaning}") from error

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from sightline._lazy import lazy_pattern
-from sightline.agent.workspace.repository import Repository, find_repository
+from sightline.agent.workspace.git import Repository, find_repository
 from sightline.errors import InvalidInput
 
 _TRIAL_S: Final = 10.0
@@ -65,10 +65,9 @@ class Sandbox:
     """Where the commands of one workspace run. Raises InvalidInput where that cannot be."""
 
     def __init__(self, root: Path, writable: Iterable[Path] = ()) -> None:
-        program = shutil.which("bwrap")
-        if program is None or (problem := why_no_sandbox()):
-            raise InvalidInput(problem if program else "bubblewrap (bwrap) is not installed")
-        self._program = program
+        if problem := why_no_sandbox():
+            raise InvalidInput(problem)
+        self._program = shutil.which("bwrap") or "bwrap"
         self._root = root
         self._writable = tuple(writable)
         self._git_dir: Path | None = None

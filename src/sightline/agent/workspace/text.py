@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from sightline.agent.workspace.inside import Inside, Parts, shown
+from sightline.agent.workspace.inside import Inside, Parts, name_of, shown
 from sightline.errors import ActionError
 
 MAX_EDIT: Final = 4 * 1024 * 1024
@@ -56,12 +56,12 @@ def read_lines(inside: Inside, parts: Parts, start: int, count: int) -> Excerpt:
     with inside.file(parts) as (file, status):
         if is_binary(file.read(_SNIFFED)):
             size = f"{status.st_size:,}"
-            raise ActionError("invalid_params", f"{_path(parts)}: a binary file of {size} bytes")
+            raise ActionError("invalid_params", f"{name_of(parts)}: a binary file of {size} bytes")
         file.seek(0)
         excerpt = _excerpt(file, start, min(count, MAX_LINES), status.st_size)
     if not excerpt.text and start > 1:
         last = "fewer" if excerpt.total is None else f"{excerpt.total:,}"
-        raise ActionError("invalid_params", f"{_path(parts)}: it has {last} lines")
+        raise ActionError("invalid_params", f"{name_of(parts)}: it has {last} lines")
     return excerpt
 
 
@@ -96,7 +96,7 @@ def content(inside: Inside, parts: Parts) -> str | bytes:
         data = file.read(MAX_CONTENT + 1)
     if len(data) > MAX_CONTENT:
         size = f"{status.st_size:,} bytes"
-        raise ActionError("invalid_params", f"{_path(parts)}: {size}; read some lines of it")
+        raise ActionError("invalid_params", f"{name_of(parts)}: {size}; read some lines of it")
     if is_binary(data):
         return data
     try:
@@ -161,10 +161,6 @@ def _hint(text: str, old: str) -> str:
         if first and line.strip() == first:
             return f" (its first line is line {number}; spaces and all that follows must fit too)"
     return ""
-
-
-def _path(parts: Parts) -> str:
-    return shown("/".join(parts))
 
 
 class SearchResult(msgspec.Struct, frozen=True):

@@ -33,6 +33,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
+import sightline.agent.workspace.nodes as nodes
 import sightline.telemetry as telemetry
 from sightline.agent.workspace.changes import (
     FileChange,
@@ -46,16 +47,8 @@ from sightline.agent.workspace.checkpoints import Checkpoints, Restoration
 from sightline.agent.workspace.command import Finished, passed, withheld_by_name
 from sightline.agent.workspace.git import TIMEOUT_S, Git, GitStatus
 from sightline.agent.workspace.guidance import MarkdownFile
-from sightline.agent.workspace.inside import Inside, Parts, parts_of, shown
+from sightline.agent.workspace.inside import Inside, parts_of, shown
 from sightline.agent.workspace.listing import SKIPPED, Listing, scan
-from sightline.agent.workspace.nodes import (
-    directory_node,
-    file_node,
-    files_node,
-    git_node,
-    runs_node,
-    skills_node,
-)
 from sightline.agent.workspace.runs import Run, Runs
 from sightline.agent.workspace.sandbox import Sandbox, refusals, why_no_sandbox
 from sightline.agent.workspace.text import content, read_lines, search
@@ -231,29 +224,22 @@ class Workspace:
             APP_ID, self._root.name or "/", description="The current directory",
             invoke_timeout_s=MAX_WAIT_S + 60,
         )  # fmt: skip
-        app.action(
-            "/", "read", idempotent=True, refreshes=(), description="Read lines of a text file"
-        )(self.read)  # fmt: skip
-        app.action(
-            "/", "search", idempotent=True, refreshes=(),
-            description="Find lines that have a text, in all files or some",
-        )(self.search)  # fmt: skip
-        app.action(
-            "/", "edit", dangerous=True,
-            description="Replace a passage of a file, given exactly as it stands, by another",
-        )(self.edit)  # fmt: skip
-        app.action("/", "create", dangerous=True, description="Write a new file")(self.create)
-        app.action("/", "move", dangerous=True, description="Move or rename a file")(self.move)
-        app.action("/", "delete", dangerous=True, description="Delete a file")(self.delete)
-        app.action(
-            "/", "edit_many", dangerous=True,
-            description="Several edits, all or none; each a path, and old and new, or content, "
-            "or to, or delete: true",
-        )(self.edit_many)  # fmt: skip
-        app.action(
-            "/", "run", dangerous=True, estimate="slow",
-            description=_NOT_CONFINED if self._sandbox is None else _CONFINED,
-        )(self.run if self._sandbox is None else self.run_confined)  # fmt: skip
+        reads = partial(app.action, "/", idempotent=True, refreshes=())
+        reads("read", description="Read lines of a text file")(self.read)
+        found = "Find lines that have a text, in all files or some"
+        reads("search", description=found)(self.search)
+        changes = partial(app.action, "/", dangerous=True)
+        replaced = "Replace a passage of a file, given exactly as it stands, by another"
+        changes("edit", description=replaced)(self.edit)
+        changes("create", description="Write a new file")(self.create)
+        changes("move", description="Move or rename a file")(self.move)
+        changes("delete", description="Delete a file")(self.delete)
+        several = "Several edits, all or none; each a path, and old and new, or content, "
+        changes("edit_many", description=f"{several}or to, or delete: true")(self.edit_many)
+        confined = self._sandbox is not None
+        changes("run", estimate="slow", description=_CONFINED if confined else _NOT_CONFINED)(
+            self.run_confined if confined else self.run
+        )
         app.action(
             "runs/{run}", "wait", when=_is_news, idempotent=True,
             description="Wait for its end, and get its output",
@@ -262,29 +248,17 @@ class Workspace:
             "runs/{run}", "stop", when=_is_running,
             description="Stop it, with all that it started",
         )(self.stop)  # fmt: skip
-        app.node("git")(self._git_node)
-        app.node("files")(self._files_node)
-        app.node("runs")(self._runs_node)
+        app.node("git")(lambda: nodes.git_node(self._picture.git, is_late=self._picture.is_late))
+        app.node("files")(lambda: nodes.files_node(self._listing))
+        app.node("runs")(lambda: nodes.runs_node(self._runs))
         app.content("runs/{run}")(self.output_of)
-        app.node("skills")(self._skills_node)
+        app.node("skills")(lambda: nodes.skills_node(self._skills))
         app.content("skills/{skill}")(self.skill)
         for depth in range(DEPTH + 1):
             directory = "/".join(["files", *(f"{{p{level}}}" for level in range(depth))])
             app.children(directory)(self.entries)
             app.content(f"{directory}/{{name}}", when=_has_content)(self.content_of)
         return app
-
-    def _git_node(self) -> dict[str, Any] | None:
-        return git_node(self._picture.git, is_late=self._picture.is_late)
-
-    def _files_node(self) -> dict[str, Any]:
-        return files_node(self._listing)
-
-    def _runs_node(self) -> dict[str, Any] | None:
-        return runs_node(self._runs)
-
-    def _skills_node(self) -> dict[str, Any] | None:
-        return skills_node(self._skills)
 
     def show_skills(self, skills: tuple[MarkdownFile, ...]) -> None:
         """Show these skills from now on."""
@@ -304,16 +278,19 @@ class Workspace:
             raise ActionError("not_found", f"{call.path}: there is no such directory")
         found = listing.entries(parts)
         items = [
-            directory_node(name, listing.count((*parts, name)), listed=len(parts) < DEPTH)
+            nodes.directory_node(name, listing.count((*parts, name)), listed=len(parts) < DEPTH)
             if is_directory
-            else file_node(name, self._inside.status((*parts, name)))
+            else nodes.file_node(name, self._inside.status((*parts, name)))
             for name, is_directory in found[offset : offset + count]
         ]
         return {"items": items, "total": len(found), "offset": offset}
 
     def content_of(self, call: Call) -> str | bytes:
         """The whole content of a file."""
-        return content(self._inside, self._file_at(call.path))
+        parts = self._listing.named(parse_path(call.path)[1:])
+        if not parts:
+            raise ActionError("not_found", f"{call.path}: there is no such file")
+        return content(self._inside, parts)
 
     def output_of(self, run: str) -> str | None:
         """The output of a command, as far as it has come."""
@@ -447,9 +424,7 @@ class Workspace:
         ] = 0.0,
     ) -> dict[str, Any]:
         """Run a command: wait for it a while, then let it go on."""
-        limit_s = min(timeout_s or self._max_run_s, self._max_run_s)
-        run = self._runs.start(command, limit_s, passed(self._env, self._also_passed))
-        return await self._result_of(run, self._wait_s)
+        return await self._run(command, timeout_s)
 
     async def run_confined(
         self,
@@ -460,6 +435,9 @@ class Workspace:
         network: Annotated[bool, "Whether it needs the network"] = False,
     ) -> dict[str, Any]:
         """Run a command in the sandbox: wait for it a while, then let it go on."""
+        return await self._run(command, timeout_s, network=network)
+
+    async def _run(self, command: str, timeout_s: float, *, network: bool = True) -> dict[str, Any]:
         limit_s = min(timeout_s or self._max_run_s, self._max_run_s)
         env = passed(self._env, self._also_passed)
         run = self._runs.start(command, limit_s, env, self._sandbox, network=network)
@@ -534,12 +512,6 @@ class Workspace:
             if run.sandbox is not None:
                 notes += refusals(finished.output, network=run.network)
         return [*notes, run.taken_back] if run.taken_back else notes
-
-    def _file_at(self, node_path: str) -> Parts:
-        parts = self._listing.named(parse_path(node_path)[1:])
-        if not parts:
-            raise ActionError("not_found", f"{node_path}: there is no such file")
-        return parts
 
 
 def _shortened(diff: str) -> str:
