@@ -90,7 +90,7 @@ async def test_135_tools_cost_little_until_one_is_looked_at() -> None:
 
     app = App("mcp-issues", "Issues")
     names = [tool.name for tool in tools]
-    items = tool_nodes(tools, lambda _: run)
+    items = [*tool_nodes(tools, lambda _: run)]
     node = {"type": "collection", "summary": summary_of("tools", names), "items": items}
     app.register("tools", {**node, "meta": {"folded": True}})
     count = counter_for("o200k_base").count

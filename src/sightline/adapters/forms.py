@@ -14,28 +14,23 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from sightline.context.messages import parts
 from sightline.context.messages.gate import check_json, guarded, guarded_json, storable_json
-from sightline.context.messages.parts import (
-    File,
-    Message,
-    Part,
-    Raw,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolResult,
-)
 from sightline.errors import NotStorable
 
 _Path: TypeAlias = tuple[str | int, ...]
 _LONG: Final = 60  # a shorter text is shorter than its path
 
 
-def with_form(message: Message, form: Any, framework: str) -> Message:
+def with_form(message: parts.Message, form: Any, framework: str) -> parts.Message:
     """Put a form on a message; both without context blocks, and storable."""
     message = guarded(message)
-    parts = message.parts or (Reasoning(""),)
-    texts = {text: number for number, part in enumerate(parts) if len(text := _text(part)) > _LONG}
+    first, *rest = message.parts or (parts.Reasoning(""),)
+    texts = {
+        text: number
+        for number, part in enumerate((first, *rest))
+        if len(text := _text(part)) > _LONG
+    }
     form = guarded_json(form)
     repeated = [(texts[text], path) for text, path in _strings(form) if text in texts]
     data: dict[str, Any] = {"form": form}
@@ -43,11 +38,11 @@ def with_form(message: Message, form: Any, framework: str) -> Message:
         data = {"form": deepcopy(form), "texts": [[number, *path] for number, path in repeated]}
         for _, path in repeated:
             _put(data["form"], path, None)
-    first = msgspec.structs.replace(parts[0], raw=Raw(framework, data))
-    return Message(message.role, (first, *parts[1:]))
+    first = msgspec.structs.replace(first, raw=parts.Raw(framework, data))
+    return parts.Message(message.role, (first, *rest))
 
 
-def form_of(message: Message, framework: str) -> Any:
+def form_of(message: parts.Message, framework: str) -> Any:
     """Read the form of a message; None if it has none of this framework's."""
     data = _data(message, framework)
     if data is None:
@@ -67,26 +62,26 @@ def is_keepable(form: Any) -> bool:
     return True
 
 
-def outline(message: Message, framework: str) -> Any:
+def outline(message: parts.Message, framework: str) -> Any:
     """Look at a form without its long texts; None if there is none. It must not be changed."""
     data = _data(message, framework)
     return None if data is None else data["form"]
 
 
-def _data(message: Message, framework: str) -> dict[str, Any] | None:
+def _data(message: parts.Message, framework: str) -> dict[str, Any] | None:
     raw = message.parts[0].raw if message.parts else None
     return None if raw is None or raw.strategy != framework else raw.data
 
 
-def _text(part: Part) -> str:
+def _text(part: parts.Part) -> str:
     match part:
-        case Text() | Reasoning():
+        case parts.Text() | parts.Reasoning():
             return part.text
-        case ToolResult():
+        case parts.ToolResult():
             return part.content
-        case File():
+        case parts.File():
             return part.uri
-        case ToolCall():
+        case parts.ToolCall():
             return ""
 
 

@@ -87,14 +87,13 @@ def _settled(world: World, shown: ShownState, current: ShownState) -> tuple[Show
     return tuple(past.get(app.id, app) if app.id in waiting else app for app in current.apps)
 
 
-class SessionMemory:
+class SessionMemory(msgspec.Struct, frozen=True):
     """What each session of an agent was told, a file for each; the oldest give way."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    directory: Path
 
     def _path(self, session: str) -> Path:
-        return self._directory / f"{hashlib.sha256(session.encode()).hexdigest()}.json"
+        return self.directory / f"{hashlib.sha256(session.encode()).hexdigest()}.json"
 
     def read(self, session: str) -> ShownState | None:
         """Give what a session was told; None if that is nothing, or cannot be read."""
@@ -105,9 +104,9 @@ class SessionMemory:
 
     def write(self, session: str, shown: ShownState) -> None:
         """Keep what a session knows now, for its owner only."""
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace_file(self._path(session), msgspec.json.encode(shown))
-        files = sorted(self._directory.glob("*.json"), key=_age)
+        files = sorted(self.directory.glob("*.json"), key=_age)
         for path in files[:-_KEPT_FILES]:
             path.unlink(missing_ok=True)
 

@@ -28,16 +28,8 @@ from sightline.adapters.tools import ActionQuestion
 from sightline.agent.policy import Mode
 from sightline.context.dialects import openai_responses, parse
 from sightline.context.ledger import Ledger
+from sightline.context.messages import parts
 from sightline.context.messages.gate import storable_json
-from sightline.context.messages.parts import (
-    File,
-    Message,
-    Part,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolResult,
-)
 from sightline.context.messages.window import Window
 from sightline.context.tokens.tokens import Counter
 from sightline.errors import InvalidInput
@@ -181,14 +173,14 @@ class LedgerSession:
         entries = self._ledger.window(session, Window(0))
         return [item for entry in entries for item in _items(entry.message)]
 
-    def _add(self, session: int, messages: list[Message]) -> None:
+    def _add(self, session: int, messages: list[parts.Message]) -> None:
         self._ledger.append(session, messages, strategy=openai_responses.NAME)
 
     def _pop(self, session: int) -> TResponseInputItem | None:
         while (entry := self._ledger.groups.pop(session)) is not None:
             items, rest = _items(entry.message), entry.message
             while len(_items(rest)) == len(items) > 1:
-                rest = Message(rest.role, rest.parts[:-1])
+                rest = parts.Message(rest.role, rest.parts[:-1])
             if len(items) > 1:  # others write several of them as one message
                 self._ledger.append(session, [rest], strategy=entry.parsing_strategy)
             if items:
@@ -197,49 +189,49 @@ class LedgerSession:
         return None
 
 
-def _message(given: Any) -> Message:
+def _message(given: Any) -> parts.Message:
     """Read an item as the message that it is, with its own form where that says more."""
     item = msgspec.json.decode(msgspec.json.encode(storable_json(given)))
     try:
         message = parse(openai_responses.NAME, item)
     except InvalidInput:
-        message = Message("assistant")
+        message = parts.Message("assistant")
     plain = message.parts and msgspec.json.encode(_items(message)) == msgspec.json.encode([item])
     return message if plain else with_form(message, item, NAME)
 
 
-def _items(message: Message) -> list[Any]:
+def _items(message: parts.Message) -> list[Any]:
     """Write a message as the item that it was, or as the items that say the same."""
     form = form_of(message, NAME)
     if form is not None:
         return [form]
     if message.role in ("assistant", "tool"):
         return [item for part in message.parts for item in _part_items(part)]
-    plain = all(isinstance(part, Text) for part in message.parts)
+    plain = all(isinstance(part, parts.Text) for part in message.parts)
     content: Any = message.text if plain else [_content(part) for part in message.parts]
     return [{"content": content, "role": message.role}]
 
 
-def _part_items(part: Part) -> Iterator[dict[str, Any]]:
+def _part_items(part: parts.Part) -> Iterator[dict[str, Any]]:
     match part:
-        case Text():
+        case parts.Text():
             yield {"content": part.text, "role": "assistant"}
-        case ToolCall():
+        case parts.ToolCall():
             arguments = msgspec.json.encode(part.arguments).decode()
             yield {
                 "arguments": arguments, "call_id": part.id, "name": part.name,
                 "type": "function_call",
             }  # fmt: skip
-        case ToolResult():
+        case parts.ToolResult():
             kind = "function_call_output"
             yield {"call_id": part.call_id, "output": part.content, "type": kind}
-        case Reasoning(raw=raw) if raw is not None and raw.strategy == openai_responses.NAME:
+        case parts.Reasoning(raw=raw) if raw is not None and raw.strategy == openai_responses.NAME:
             yield dict(raw.data)
 
 
-def _content(part: Part) -> dict[str, Any]:
-    if isinstance(part, File) and part.mime.startswith("image/"):
+def _content(part: parts.Part) -> dict[str, Any]:
+    if isinstance(part, parts.File) and part.mime.startswith("image/"):
         return {"detail": "auto", "image_url": part.uri, "type": "input_image"}
-    if isinstance(part, File):
+    if isinstance(part, parts.File):
         return {"file_data": part.uri, "filename": part.name or "file", "type": "input_file"}
-    return {"text": part.text if isinstance(part, Text) else "", "type": "input_text"}
+    return {"text": part.text if isinstance(part, parts.Text) else "", "type": "input_text"}

@@ -18,16 +18,12 @@ from sightline._lazy import lazily
 from sightline.adapters.hub import needs
 
 if TYPE_CHECKING:
-    from sightline.adapters.pydantic_live import LiveApps
-    from sightline.adapters.pydantic_store import LedgerStore
+    from sightline.adapters.pydantic_parts import LedgerStore, LiveApps
 
 __all__ = ["LedgerStore", "LiveApps"]
 
 __getattr__, __dir__ = lazily(
     __name__,
-    {
-        "sightline.adapters.pydantic_live": "LiveApps",
-        "sightline.adapters.pydantic_store": "LedgerStore",
-    },
+    {"sightline.adapters.pydantic_parts": "LedgerStore LiveApps"},
     lambda: needs("pydantic-ai"),
 )

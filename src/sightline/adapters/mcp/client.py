@@ -21,58 +21,24 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
 import httpx2
+import mcp.client.subscriptions as subscriptions
+import mcp_types as types
 import msgspec
 from mcp.client.client import Client as McpClient
 from mcp.client.session import ClientRequestContext, IncomingMessage
-from mcp.client.subscriptions import (
-    PromptsListChanged,
-    ResourcesListChanged,
-    ResourceUpdated,
-    ServerEvent,
-    SubscriptionLost,
-    ToolsListChanged,
-)
 from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import UriTemplate
-from mcp_types import (
-    ElicitRequestFormParams,
-    ElicitRequestParams,
-    ElicitResult,
-    EmptyResult,
-    Implementation,
-    PromptListChangedNotification,
-    Resource,
-    ResourceListChangedNotification,
-    ResourceUpdatedNotification,
-    SubscribeRequest,
-    SubscribeRequestParams,
-    ToolListChangedNotification,
-    UnsubscribeRequest,
-    UnsubscribeRequestParams,
-)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+import sightline.adapters.mcp.client_nodes as nodes
 import sightline.telemetry as telemetry
-from sightline.adapters.mcp.client_nodes import (
-    clipped,
-    content_of,
-    prompt_data,
-    prompt_nodes,
-    resource_nodes,
-    result_data,
-    result_text,
-    summary_of,
-    template_nodes,
-    tool_nodes,
-    unique_ids,
-)
 from sightline.adapters.mcp.client_questions import WAIT_S, PendingQuestions
 from sightline.adapters.mcp.client_wire import ServerWire
 from sightline.errors import ActionError, InvalidInput, SightlineError, Unreachable
@@ -97,6 +63,15 @@ LISTEN_AGAIN_S: Final = 5.0
 _SUMMARY_CHARS: Final = 300
 _FAILURE_CHARS: Final = 2_000
 _TOOLS, _RESOURCES, _TEMPLATES, _PROMPTS = _KINDS = ("tools", "resources", "templates", "prompts")
+# The lists that are fetched again when one of these is told, in either era.
+_CHANGED: Final[Mapping[type, tuple[str, ...]]] = {
+    types.ToolListChangedNotification: (_TOOLS,),
+    types.PromptListChangedNotification: (_PROMPTS,),
+    types.ResourceListChangedNotification: (_RESOURCES, _TEMPLATES),
+    subscriptions.ToolsListChanged: (_TOOLS,),
+    subscriptions.PromptsListChanged: (_PROMPTS,),
+    subscriptions.ResourcesListChanged: (_RESOURCES, _TEMPLATES),
+}
 _FAILURES: Final = (
     MCPError,
     ValidationError,
@@ -158,7 +133,7 @@ class McpApp:
     async def _connected(self, wire: ServerWire) -> AsyncIterator[McpClient]:
         client = McpClient(
             wire.streams(),
-            client_info=Implementation(name="sightline", version="1"),
+            client_info=types.Implementation(name="sightline", version="1"),
             elicitation_callback=self._elicit,
             message_handler=self._hear,
             cache=None,
@@ -231,47 +206,55 @@ class McpApp:
         if cursor is not None and not problem:
             problem = "the list does not end"
         self._lists[kind] = found[:ITEMS]
-        return kind, clipped(problem, _SUMMARY_CHARS)
+        return kind, nodes.clipped(problem, _SUMMARY_CHARS)
 
     def _show(self, kind: str, problem: str = "") -> None:
         items = self._lists.get(kind, [])
-        describe: dict[str, Callable[[Any], list[dict[str, Any]]]] = {
-            _TOOLS: lambda tools: tool_nodes(tools, lambda name: partial(self._call, name)),
-            _RESOURCES: lambda found: resource_nodes(found, self._live, self._resource_actions),
-            _TEMPLATES: lambda found: template_nodes(found, self._template_reader),
-            _PROMPTS: lambda found: prompt_nodes(found, self._prompt_getter),
-        }
-        names = [item.name for item in items]
         if not items and not problem:
             with suppress(InvalidInput):
                 self.app.unregister(kind)
             return
+        describe: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
+            _TOOLS: lambda tools: nodes.tool_nodes(tools, lambda name: partial(self._call, name)),
+            _RESOURCES: lambda found: nodes.resource_nodes(
+                found, self._live, self._resource_actions
+            ),
+            _TEMPLATES: lambda found: nodes.template_nodes(found, self._template_reader),
+            _PROMPTS: lambda found: nodes.prompt_nodes(found, self._prompt_getter),
+        }
+        names = [item.name for item in items]
         node = {
-            "type": "collection", "summary": summary_of(kind, names, problem),
-            "meta": {"folded": True}, "items": describe[kind](items),
+            "type": "collection", "summary": nodes.summary_of(kind, names, problem),
+            "meta": {"folded": True}, "items": [*describe[kind](items)],
         }  # fmt: skip
         self.app.register(kind, node)
 
     def _show_root(self) -> None:
         client = self._server
         info = client.server_info
-        server = {} if info is None else {"server": clipped(f"{info.name} {info.version}", 100)}
-        about = clipped(client.instructions or (info and info.description) or "", _SUMMARY_CHARS)
+        server = (
+            {} if info is None else {"server": nodes.clipped(f"{info.name} {info.version}", 100)}
+        )
+        about = nodes.clipped(
+            client.instructions or (info and info.description) or "", _SUMMARY_CHARS
+        )
         props = {**server, "protocol": client.protocol_version}
         self.app.update("/", props=props, meta={"summary": about} if about else None)
 
     # What the server tells.
 
     async def _hear(self, message: IncomingMessage) -> None:
-        match message:
-            case ToolListChangedNotification():
-                self._is_stale(_TOOLS)
-            case PromptListChangedNotification():
-                self._is_stale(_PROMPTS)
-            case ResourceListChangedNotification():
-                self._is_stale(_RESOURCES, _TEMPLATES)
-            case ResourceUpdatedNotification():
-                self._has_changed(str(message.params.uri))
+        self._take(message)
+
+    def _take(self, news: IncomingMessage | subscriptions.ServerEvent) -> None:
+        """Note what either era tells."""
+        match news:
+            case types.ResourceUpdatedNotification():
+                self._has_changed(str(news.params.uri))
+            case subscriptions.ResourceUpdated(uri=uri):
+                self._has_changed(uri)
+            case _ if kinds := _CHANGED.get(type(news)):
+                self._is_stale(*kinds)
             case _:
                 pass
 
@@ -322,23 +305,12 @@ class McpApp:
                 async with self._server.listen(**wanted, resource_subscriptions=uris) as events:
                     async for event in events:
                         self._take(event)
-            except (*_FAILURES, SubscriptionLost) as error:
+            except (*_FAILURES, subscriptions.SubscriptionLost) as error:
                 _log.info("the stream of news ended: %s", _why(error))
             await asyncio.sleep(LISTEN_AGAIN_S)
             # MCP, subscriptions: nothing is sent again, so what was missed is fetched.
             self._is_stale(*(self._kinds()))
             self._updated.update(self._live)
-
-    def _take(self, event: ServerEvent) -> None:
-        match event:
-            case ToolsListChanged():
-                self._is_stale(_TOOLS)
-            case PromptsListChanged():
-                self._is_stale(_PROMPTS)
-            case ResourcesListChanged():
-                self._is_stale(_RESOURCES, _TEMPLATES)
-            case ResourceUpdated(uri=uri):
-                self._has_changed(uri)
 
     # What the server does.
 
@@ -352,11 +324,8 @@ class McpApp:
         try:
             await asyncio.wait({work}, timeout=self._long_s)
             if work.done():
-                result = await _answered(work)
-                if result.is_error:
-                    raise ActionError("internal", clipped(result_text(result), _FAILURE_CHARS))
-                return result_data(result)
-            async with self.app.task(f"call {clipped(name, 100)}", params) as task:
+                return nodes.result_data(_checked(await _answered(work)))
+            async with self.app.task(f"call {nodes.clipped(name, 100)}", params) as task:
                 progress.show_on(task)
                 self._note_call(task.id, name, "running")
                 try:
@@ -365,9 +334,8 @@ class McpApp:
                     self._note_call(task.id, name, "failed")
                     raise
                 ended = "failed" if result.is_error else "done"
-                self._note_call(task.id, name, ended, result_text(result))
-                if result.is_error:
-                    raise ActionError("internal", clipped(result_text(result), _FAILURE_CHARS))
+                self._note_call(task.id, name, ended, nodes.result_text(result))
+                _checked(result)
             return None
         finally:
             work.cancel()
@@ -375,10 +343,10 @@ class McpApp:
 
     def _note_call(self, task_id: str, name: str, status: str, result: str | None = None) -> None:
         """Show a call that takes long, and what came of it; the last few of them."""
-        props = {"tool": clipped(name, 100), "status": status}
+        props = {"tool": nodes.clipped(name, 100), "status": status}
         node: dict[str, Any] = {"id": task_id, "type": "status", "props": props}
         if result is not None:
-            props["result"] = clipped(result)
+            props["result"] = nodes.clipped(result)
             self._results[task_id] = result
             node["content_ref"] = {"mime": "text/plain", "size": len(result), "summary": "result"}
         self._calls[task_id] = node
@@ -405,8 +373,8 @@ class McpApp:
             raise ActionError("conflict", f"{WATCHED} resources are watched, which is the most")
         text = _as_text(await self._read(uri))
         if self._server.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            request = SubscribeRequest(params=SubscribeRequestParams(uri=uri))
-            await _answered(self._server.session.send_request(request, EmptyResult))
+            request = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
+            await _answered(self._server.session.send_request(request, types.EmptyResult))
         self._live[uri] = text
         self._listen_anew()
         self._show(_RESOURCES)
@@ -414,16 +382,16 @@ class McpApp:
     async def _unwatch(self, uri: str, /) -> None:
         self._live.pop(uri, None)
         if self._server.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            request = UnsubscribeRequest(params=UnsubscribeRequestParams(uri=uri))
+            request = types.UnsubscribeRequest(params=types.UnsubscribeRequestParams(uri=uri))
             with suppress(ActionError):
-                await _answered(self._server.session.send_request(request, EmptyResult))
+                await _answered(self._server.session.send_request(request, types.EmptyResult))
         self._listen_anew()
         self._show(_RESOURCES)
 
     async def _content(self, node_id: str) -> str | bytes | None:
-        resources: list[Resource] = self._lists.get(_RESOURCES, [])
+        resources: list[types.Resource] = self._lists.get(_RESOURCES, [])
         uris = [str(resource.uri) for resource in resources]
-        uri = dict(zip(unique_ids(uris), uris, strict=True)).get(node_id)
+        uri = dict(zip(nodes.unique_ids(uris), uris, strict=True)).get(node_id)
         if uri is None:
             return None
         last, read_at, content = self._read_last
@@ -434,35 +402,37 @@ class McpApp:
         return content
 
     async def _read(self, uri: str) -> str | bytes:
-        return content_of((await _answered(self._server.read_resource(uri))).contents)
+        return nodes.content_of((await _answered(self._server.read_resource(uri))).contents)
 
     def _template_reader(self, template: UriTemplate) -> Callable[..., Any]:
         async def read(**variables: Any) -> dict[str, Any]:
             try:
                 uri = template.expand(variables)
             except (ValueError, TypeError) as error:
-                raise ActionError("invalid_params", clipped(f"/: {error}", 300)) from error
+                raise ActionError("invalid_params", nodes.clipped(f"/: {error}", 300)) from error
             return {"uri": uri, "text": _as_text(await self._read(uri))}
 
         return read
 
     def _prompt_getter(self, name: str) -> Callable[..., Any]:
         async def get(**arguments: Any) -> dict[str, Any]:
-            return prompt_data(await _answered(self._server.get_prompt(name, arguments)))
+            return nodes.prompt_data(await _answered(self._server.get_prompt(name, arguments)))
 
         return get
 
     # What the server asks.
 
     async def _elicit(
-        self, context: ClientRequestContext, params: ElicitRequestParams
-    ) -> ElicitResult:
-        if isinstance(params, ElicitRequestFormParams):
+        self, context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult:
+        if isinstance(params, types.ElicitRequestFormParams):
             form = msgspec.json.decode(msgspec.json.encode(params.requested_schema))
             action, content = await self.questions.ask(params.message, form)
-            return ElicitResult(action=action, content=content if action == "accept" else None)
+            return types.ElicitResult(
+                action=action, content=content if action == "accept" else None
+            )
         action, _ = await self.questions.ask(params.message, url=params.url)
-        return ElicitResult(action=action)
+        return types.ElicitResult(action=action)
 
     def _auth(self) -> httpx2.Auth | None:
         """Sign in where a server wants it, unless a header says who we are."""
@@ -497,7 +467,7 @@ class _Progress:
         share = progress / total if total else None
         if share is not None and not math.isfinite(share):
             share = None
-        self._last = (share, None if message is None else clipped(message, _SUMMARY_CHARS))
+        self._last = (share, None if message is None else nodes.clipped(message, _SUMMARY_CHARS))
         if self._task is not None and time.monotonic() - self._shown_at >= PROGRESS_S:
             self._shown_at = time.monotonic()
             self._task.report(*self._last)
@@ -508,7 +478,14 @@ async def _answered(request: Awaitable[_T]) -> _T:
     try:
         return await request
     except _FAILURES as error:
-        raise ActionError("internal", clipped(_why(error), _FAILURE_CHARS)) from error
+        raise ActionError("internal", nodes.clipped(_why(error), _FAILURE_CHARS)) from error
+
+
+def _checked(result: types.CallToolResult) -> types.CallToolResult:
+    """Give a tool's result. Raises ActionError for one that is an error."""
+    if result.is_error:
+        raise ActionError("internal", nodes.clipped(nodes.result_text(result), _FAILURE_CHARS))
+    return result
 
 
 def _why(error: BaseException) -> str:
@@ -518,7 +495,7 @@ def _why(error: BaseException) -> str:
         return "its answer cannot be read"
     if isinstance(error, TimeoutError):
         return "it did not answer in time"
-    return clipped(str(error) or type(error).__name__, _FAILURE_CHARS)
+    return nodes.clipped(str(error) or type(error).__name__, _FAILURE_CHARS)
 
 
 def _as_text(content: str | bytes) -> str:

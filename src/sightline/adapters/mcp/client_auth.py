@@ -13,15 +13,10 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
+import mcp.shared.auth as oauth
 import msgspec
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.auth.exceptions import OAuthFlowError
-from mcp.shared.auth import (
-    AuthorizationCodeResult,
-    OAuthClientInformationFull,
-    OAuthClientMetadata,
-    OAuthToken,
-)
 from pydantic import AnyUrl, BaseModel, ValidationError
 
 from sightline._distribution import install
@@ -50,7 +45,7 @@ def sign_in(
     # The same one each time: a server remembers where its clients come back to.
     port = _FIRST_PORT + zlib.crc32(url.encode()) % _PORTS
     visit = _Visit(url, port, questions, begun, shelf)
-    about = OAuthClientMetadata(
+    about = oauth.OAuthClientMetadata(
         client_name="Sightline",
         redirect_uris=[AnyUrl(f"http://127.0.0.1:{port}/callback")],
         token_endpoint_auth_method="none",  # noqa: S106 - a method, no password
@@ -66,16 +61,16 @@ class TokenShelf:
         self._kept: dict[str, Any] | None = None
         self.is_lasting = False
 
-    async def get_tokens(self) -> OAuthToken | None:
-        return await self._read("tokens", OAuthToken)
+    async def get_tokens(self) -> oauth.OAuthToken | None:
+        return await self._read("tokens", oauth.OAuthToken)
 
-    async def set_tokens(self, tokens: OAuthToken) -> None:
+    async def set_tokens(self, tokens: oauth.OAuthToken) -> None:
         await self._write("tokens", tokens.model_dump(mode="json", exclude_none=True))
 
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return await self._read("client", OAuthClientInformationFull)
+    async def get_client_info(self) -> oauth.OAuthClientInformationFull | None:
+        return await self._read("client", oauth.OAuthClientInformationFull)
 
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+    async def set_client_info(self, client_info: oauth.OAuthClientInformationFull) -> None:
         await self._write("client", client_info.model_dump(mode="json", exclude_none=True))
 
     async def _read(self, name: str, kind: type[_M]) -> _M | None:
@@ -122,7 +117,7 @@ class _Visit:
         self._questions = questions
         self._begun = begun
         self._shelf = shelf
-        self._result: asyncio.Future[AuthorizationCodeResult] | None = None
+        self._result: asyncio.Future[oauth.AuthorizationCodeResult] | None = None
         self._asking: asyncio.Task[None] | None = None
         self._server: asyncio.Server | None = None
 
@@ -136,7 +131,7 @@ class _Visit:
         self._begun()
         self._asking = asyncio.create_task(self._ask(url, self._result))
 
-    async def back(self) -> AuthorizationCodeResult:
+    async def back(self) -> oauth.AuthorizationCodeResult:
         """Wait until the user comes back."""
         if self._result is None or self._asking is None or self._server is None:
             raise OAuthFlowError("nobody was sent anywhere")
@@ -146,7 +141,7 @@ class _Visit:
             self._asking.cancel()
             self._server.close()
 
-    async def _ask(self, url: str, result: asyncio.Future[AuthorizationCodeResult]) -> None:
+    async def _ask(self, url: str, result: asyncio.Future[oauth.AuthorizationCodeResult]) -> None:
         kept = "" if self._shelf.is_lasting else f" {_MEMORY_ALONE}"
         message = f"Sign in at {self._host}: open the page and come back.{kept}"
         action, _ = await self._questions.ask(message, url=url)
@@ -161,7 +156,9 @@ class _Visit:
             code, state = given.get("code", [""])[0], given.get("state", [None])[0]
             iss = given.get("iss", [None])[0]
             if urlsplit(target).path == "/callback" and self._result and not self._result.done():
-                self._result.set_result(AuthorizationCodeResult(code=code, state=state, iss=iss))
+                self._result.set_result(
+                    oauth.AuthorizationCodeResult(code=code, state=state, iss=iss)
+                )
             body = _PAGE.encode()
             head = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}"
             writer.write(f"{head}\r\nConnection: close\r\n\r\n".encode() + body)

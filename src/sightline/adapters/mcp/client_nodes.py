@@ -12,26 +12,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+import mcp_types as types
 import msgspec
 from mcp.shared.uri_template import UriTemplate
-from mcp_types import (
-    BlobResourceContents,
-    CallToolResult,
-    ContentBlock,
-    EmbeddedResource,
-    GetPromptResult,
-    Prompt,
-    Resource,
-    ResourceContents,
-    ResourceLink,
-    ResourceTemplate,
-    TextContent,
-    TextResourceContents,
-    Tool,
-)
 
 from sightline.errors import InvalidInput
 from sightline.slop.app.validate import Validator
@@ -83,10 +69,9 @@ def summary_of(kind: str, names: Sequence[str], problem: str = "") -> str:
     return f"{count}{listed}{f' ({problem})' if problem else ''}"
 
 
-def tool_nodes(tools: Sequence[Tool], handler: Callable[[str], Handler]) -> list[Node]:
+def tool_nodes(tools: Sequence[types.Tool], handler: Callable[[str], Handler]) -> Iterator[Node]:
     """Describe tools; `handler` makes what calls the one of a name."""
     room = _Room()
-    nodes = []
     for tool, node_id in zip(tools, unique_ids(tool.name for tool in tools), strict=True):
         props, hints = _named(node_id, tool.name, tool.title), tool.annotations
         params, problem = room.schema(tool.input_schema)
@@ -102,23 +87,20 @@ def tool_nodes(tools: Sequence[Tool], handler: Callable[[str], Handler]) -> list
             props["hints"] = [
                 key.removesuffix("Hint") for key, value in given.items() if value is True
             ]
-        action = {
-            "handler": handler(tool.name), "params": params, "returns": returns,
-            "description": clipped(tool.description or ""), "refreshes": (),
-            "dangerous": not reads and not harmless,
-            "idempotent": reads or (hints is not None and hints.idempotent_hint is True),
-        }  # fmt: skip
-        nodes.append({"id": node_id, "props": props, "actions": {"call": action}})
-    return nodes
+        repeatable = reads or (hints is not None and hints.idempotent_hint is True)
+        call = _action(
+            handler(tool.name), params, tool.description, returns=returns,
+            dangerous=not reads and not harmless, idempotent=repeatable,
+        )  # fmt: skip
+        yield {"id": node_id, "props": props, "actions": {"call": call}}
 
 
 def resource_nodes(
-    resources: Sequence[Resource],
+    resources: Sequence[types.Resource],
     live: Mapping[str, str],
     actions: Callable[[str, bool], Mapping[str, Any]],
-) -> list[Node]:
+) -> Iterator[Node]:
     """Describe resources. `live` has the text of those that are watched, by their URIs."""
-    nodes = []
     ids = unique_ids(str(resource.uri) for resource in resources)
     for resource, node_id in zip(resources, ids, strict=True):
         uri = str(resource.uri)
@@ -132,20 +114,16 @@ def resource_nodes(
             reference["size"] = resource.size
         if uri in live:
             props["text"] = clipped(live[uri])
-        nodes.append(
-            {
-                "id": node_id, "type": "document", "props": props, "content_ref": reference,
-                "actions": actions(uri, uri in live),
-            }
-        )  # fmt: skip
-    return nodes
+        yield {
+            "id": node_id, "type": "document", "props": props, "content_ref": reference,
+            "actions": actions(uri, uri in live),
+        }  # fmt: skip
 
 
 def template_nodes(
-    templates: Sequence[ResourceTemplate], handler: Callable[[UriTemplate], Handler]
-) -> list[Node]:
+    templates: Sequence[types.ResourceTemplate], handler: Callable[[UriTemplate], Handler]
+) -> Iterator[Node]:
     """Describe the templates of URIs; what fills them in must be given."""
-    nodes = []
     ids = unique_ids(template.uri_template for template in templates)
     for template, node_id in zip(templates, ids, strict=True):
         props = _named(node_id, template.name, template.title)
@@ -158,19 +136,15 @@ def template_nodes(
             props["problem"] = clipped(f"its template cannot be read: {error}", _NAME_CHARS)
         else:
             params = _strings({clipped(name, _NAME_CHARS): "" for name in names}, names)
-            node["actions"] = {
-                "read": {
-                    "handler": handler(parsed), "params": params, "idempotent": True,
-                    "description": clipped(template.description or ""), "refreshes": (),
-                }
-            }  # fmt: skip
-        nodes.append(node)
-    return nodes
+            read = _action(handler(parsed), params, template.description, idempotent=True)
+            node["actions"] = {"read": read}
+        yield node
 
 
-def prompt_nodes(prompts: Sequence[Prompt], handler: Callable[[str], Handler]) -> list[Node]:
+def prompt_nodes(
+    prompts: Sequence[types.Prompt], handler: Callable[[str], Handler]
+) -> Iterator[Node]:
     """Describe prompts."""
-    nodes = []
     ids = unique_ids(prompt.name for prompt in prompts)
     for prompt, node_id in zip(prompts, ids, strict=True):
         arguments = (prompt.arguments or [])[:_VARIABLES]
@@ -178,16 +152,12 @@ def prompt_nodes(prompts: Sequence[Prompt], handler: Callable[[str], Handler]) -
             {one.name: clipped(one.description or "") for one in arguments},
             [one.name for one in arguments if one.required],
         )
-        action = {
-            "handler": handler(prompt.name), "params": params, "idempotent": True,
-            "description": clipped(prompt.description or ""), "refreshes": (),
-        }  # fmt: skip
+        get = _action(handler(prompt.name), params, prompt.description, idempotent=True)
         props = _named(node_id, prompt.name, prompt.title)
-        nodes.append({"id": node_id, "props": props, "actions": {"get": action}})
-    return nodes
+        yield {"id": node_id, "props": props, "actions": {"get": get}}
 
 
-def result_data(result: CallToolResult) -> dict[str, Any]:
+def result_data(result: types.CallToolResult) -> dict[str, Any]:
     """Write what a tool answered: its structured content, its text, and what was left out."""
     data: dict[str, Any] = {}
     texts, left_out = _texts(result.content)
@@ -205,7 +175,7 @@ def result_data(result: CallToolResult) -> dict[str, Any]:
     return data
 
 
-def result_text(result: CallToolResult) -> str:
+def result_text(result: types.CallToolResult) -> str:
     """Write what a tool answered as text, for a person or an error."""
     texts, left_out = _texts(result.content)
     if not texts and result.structured_content is not None:
@@ -213,7 +183,7 @@ def result_text(result: CallToolResult) -> str:
     return clipped("\n".join([*texts, *left_out]), DATA_BYTES)
 
 
-def prompt_data(result: GetPromptResult) -> dict[str, Any]:
+def prompt_data(result: types.GetPromptResult) -> dict[str, Any]:
     """Write the messages of a prompt."""
     messages = []
     for message in result.messages[:_VARIABLES]:
@@ -223,12 +193,12 @@ def prompt_data(result: GetPromptResult) -> dict[str, Any]:
     return {"messages": messages}
 
 
-def content_of(contents: Sequence[ResourceContents]) -> str | bytes:
+def content_of(contents: Sequence[types.ResourceContents]) -> str | bytes:
     """Put the parts of a resource together: their text, or the bytes of one that has none."""
-    texts = [one.text for one in contents if isinstance(one, TextResourceContents)]
+    texts = [one.text for one in contents if isinstance(one, types.TextResourceContents)]
     if texts:
         return "\n".join(texts)
-    blobs = [one.blob for one in contents if isinstance(one, BlobResourceContents)]
+    blobs = [one.blob for one in contents if isinstance(one, types.BlobResourceContents)]
     return b"".join(map(_bytes_of, blobs))
 
 
@@ -254,6 +224,13 @@ class _Room:
         return schema, ""
 
 
+def _action(
+    handler: Handler, params: Mapping[str, Any], about: str | None, **more: Any
+) -> dict[str, Any]:
+    described = clipped(about or "")
+    return {"handler": handler, "params": params, "description": described, "refreshes": (), **more}
+
+
 def _named(node_id: str, name: str, title: str | None) -> dict[str, Any]:
     props = {"label": clipped(title or name, _NAME_CHARS)}
     if name not in (node_id, props["label"]):
@@ -269,18 +246,18 @@ def _strings(about: Mapping[str, str], required: Sequence[str]) -> dict[str, Any
     return {"type": "object", "properties": properties, "required": [*required]}
 
 
-def _texts(blocks: Sequence[ContentBlock]) -> tuple[list[str], list[str]]:
+def _texts(blocks: Sequence[types.ContentBlock]) -> tuple[list[str], list[str]]:
     """Split content into what can be read and what is left out."""
     texts, left_out = [], []
     for block in blocks:
         match block:
-            case TextContent():
+            case types.TextContent():
                 texts.append(block.text)
-            case ResourceLink():
+            case types.ResourceLink():
                 texts.append(f"resource: {block.uri} ({block.name})")
-            case EmbeddedResource(resource=TextResourceContents() as resource):
+            case types.EmbeddedResource(resource=types.TextResourceContents() as resource):
                 texts.append(f"{resource.uri}:\n{resource.text}")
-            case EmbeddedResource(resource=resource):
+            case types.EmbeddedResource(resource=resource):
                 left_out.append(f"{resource.mime_type or 'bytes'} at {resource.uri}")
             case _:
                 left_out.append(f"{block.type}, {block.mime_type}, {len(block.data)} characters")

@@ -31,10 +31,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from sightline._distribution import __version__
-from sightline.adapters.mcp.server_calls import AppCalls, caller_key, joined
-from sightline.adapters.mcp.server_memory import node_at
+from sightline.adapters.mcp.server_calls import AppCalls, caller_key, joined, node_at
 from sightline.adapters.mcp.server_tools import DEPLOYED, LABEL, TOOLS
-from sightline.adapters.mcp.server_updates import SCHEME, TICK_S, Updates, read_uri, write_uri
+from sightline.adapters.mcp.server_updates import SCHEME, TICK_S, Updates, read_uri
 from sightline.agent.policy import Mode
 from sightline.agent.toolbox.advice import nearest
 from sightline.config import PolicyRule
@@ -249,7 +248,7 @@ class AppsServer:
 
 def _resource(app: AppState) -> types.Resource:
     return types.Resource(
-        uri=write_uri(app.id), name=app.id, title=escape_name(app.name), mime_type=_PLAIN,
+        uri=f"{SCHEME}{app.id}", name=app.id, title=escape_name(app.name), mime_type=_PLAIN,
         description=f"What the app shows now; it is {app.status}.",
     )  # fmt: skip
 

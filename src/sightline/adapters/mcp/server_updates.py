@@ -10,22 +10,16 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import anyio
+import mcp.server.subscriptions as subscriptions
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
-from mcp.server.subscriptions import (
-    InMemorySubscriptionBus,
-    ListenHandler,
-    PromptsListChanged,
-    ResourcesListChanged,
-    ResourceUpdated,
-)
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, SubscriptionsListenRequestParams, SubscriptionsListenResult
 
-from sightline.adapters.mcp.server_memory import node_at
+from sightline.adapters.mcp.server_calls import node_at
 from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import World
@@ -40,11 +34,6 @@ _SEND_S: Final = 1.0
 _State: TypeAlias = tuple[str | None, Node | None]
 
 
-def write_uri(app: str, path: str = "/") -> str:
-    """Write the address of a node of an app."""
-    return SCHEME + app + ("" if path == "/" else quote(path))
-
-
 def read_uri(uri: str) -> tuple[str, str] | None:
     """Read an address: an app's id and a path; None if it is none of ours."""
     app, slash, path = uri.removeprefix(SCHEME).partition("/")
@@ -57,8 +46,8 @@ class Updates:
     def __init__(self, hub: Hub, tick_s: float = TICK_S) -> None:
         self._hub = hub
         self._tick_s = tick_s
-        self._bus = InMemorySubscriptionBus()
-        self._listen = ListenHandler(self._bus)
+        self._bus = subscriptions.InMemorySubscriptionBus()
+        self._listen = subscriptions.ListenHandler(self._bus)
         self._watched: Counter[str] = Counter()
         self._last_state: dict[str, _State] = {}
         # Clients with a session: whom to tell, and of what.
@@ -138,14 +127,14 @@ class Updates:
         self._drop(uris)
 
     async def _tell(self, uri: str) -> None:
-        await self._bus.publish(ResourceUpdated(uri=uri))
+        await self._bus.publish(subscriptions.ResourceUpdated(uri=uri))
         for key, (session, uris) in [*self._sessions.items()]:
             if uri in uris:
                 await self._send(key, session.send_resource_updated(uri))
 
     async def _tell_lists(self) -> None:
-        await self._bus.publish(ResourcesListChanged())
-        await self._bus.publish(PromptsListChanged())
+        await self._bus.publish(subscriptions.ResourcesListChanged())
+        await self._bus.publish(subscriptions.PromptsListChanged())
         for key, (session, _) in [*self._sessions.items()]:
             await self._send(key, session.send_resource_list_changed())
             await self._send(key, session.send_prompt_list_changed())

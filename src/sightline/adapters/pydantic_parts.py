@@ -1,4 +1,4 @@
-"""A ledger as the store of Pydantic AI's conversations.
+"""A ledger as the store of Pydantic AI's conversations, and the apps of a hub as its capability.
 
 A conversation is the ledger's session of that name. Its messages are there as what they say, each
 with the framework's own form; the last one of every save carries the framework's record too, and
@@ -11,19 +11,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from pydantic import TypeAdapter
+from pydantic_ai import RunContext
+from pydantic_ai import conversation_store as store
 from pydantic_ai import messages as pa
-from pydantic_ai.conversation_store import (
-    ConversationConflict,
-    ConversationEntry,
-    ConversationRecord,
-    ConversationStore,
-)
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import ApprovalRequired
+from pydantic_ai.messages import ModelRequest, ToolCallPart, UserPromptPart
+from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
+from pydantic_core import SchemaValidator, core_schema
 
 from sightline.adapters.forms import form_of, outline, with_form
+from sightline.adapters.hub import TAIL_TOKENS, AgentHub, LiveTools, held_by_vendor
+from sightline.adapters.tools import ActionQuestion
+from sightline.agent.policy import Mode
 from sightline.context.dialects.stored import UNKNOWN
 from sightline.context.ledger import Ledger, Session
 from sightline.context.ledger.codec import to_columns
@@ -31,26 +38,27 @@ from sightline.context.messages import parts
 from sightline.context.messages.gate import guarded
 from sightline.context.messages.given import arguments_given
 from sightline.context.messages.window import Window
+from sightline.context.tokens.tokens import Counter
 from sightline.errors import NotFound, SessionChanged
 
 NAME: Final = "pydantic_ai"
-_records: Final = TypeAdapter(ConversationRecord)
+_records: Final = TypeAdapter(store.ConversationRecord)
 
 
-class LedgerStore(ConversationStore):
+class LedgerStore(store.ConversationStore):
     """Keeps conversations in a ledger; any number of processes may save at once."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._log = _Log(ledger)
 
-    async def read_record(self, conversation_id: str) -> ConversationRecord | None:
+    async def read_record(self, conversation_id: str) -> store.ConversationRecord | None:
         """Read a conversation's record; None if there is none."""
         stored = await asyncio.to_thread(self._log.find, conversation_id)
         return None if stored is None else stored.record
 
     async def read_records(
         self, *, scope: str | None = None, limit: int | None = None
-    ) -> Sequence[ConversationRecord]:
+    ) -> Sequence[store.ConversationRecord]:
         """Read the records of all conversations, the newest first."""
         every = await asyncio.to_thread(lambda: [stored.record for stored in self._log.all()])
         found = [record for record in every if record and scope in (None, record.scope)]
@@ -58,9 +66,9 @@ class LedgerStore(ConversationStore):
 
     async def write_record(
         self,
-        record: ConversationRecord,
+        record: store.ConversationRecord,
         *,
-        new_entries: Sequence[ConversationEntry] = (),
+        new_entries: Sequence[store.ConversationEntry] = (),
         expected_revision: str | None,
     ) -> None:
         """Store a record with its new entries, or raise `ConversationConflict`."""
@@ -70,13 +78,13 @@ class LedgerStore(ConversationStore):
         """Delete a conversation with all that was said in it, or raise `ConversationConflict`."""
         await asyncio.to_thread(self._log.delete, conversation_id, expected_revision)
 
-    async def read_entry(self, entry_id: str) -> ConversationEntry:
+    async def read_entry(self, entry_id: str) -> store.ConversationEntry:
         """Read one entry. Raises `LookupError` if there is none."""
         return (await asyncio.to_thread(self._log.history, entry_id))[-1]
 
     async def read_history(
         self, head_id: str | None, *, limit: int | None = None
-    ) -> list[ConversationEntry]:
+    ) -> list[store.ConversationEntry]:
         """Read the entries up to one, in order, or only the last of them."""
         history = await asyncio.to_thread(self._log.history, head_id)
         return history if limit is None else history[max(len(history) - limit, 0) :]
@@ -86,13 +94,13 @@ class _Stored(NamedTuple):
     """A session of the ledger, as the framework knows it: its record, and where its entries are."""
 
     session: Session
-    record: ConversationRecord | None
+    record: store.ConversationRecord | None
     entries: dict[str, parts.Message]
 
     def expect(self, revision: str | None) -> None:
         """Raise `ConversationConflict` unless the record is the one that the caller knows."""
         if (None if self.record is None else self.record.revision) != revision:
-            raise ConversationConflict(self.session.name)
+            raise store.ConversationConflict(self.session.name)
 
 
 class _Log:
@@ -111,8 +119,8 @@ class _Log:
 
     def write(
         self,
-        record: ConversationRecord,
-        new_entries: Sequence[ConversationEntry],
+        record: store.ConversationRecord,
+        new_entries: Sequence[store.ConversationEntry],
         expected_revision: str | None,
     ) -> None:
         """Append entries and a record, if the conversation is still as the caller knows it."""
@@ -121,14 +129,14 @@ class _Log:
         if stored is None and expected_revision is None:
             stored = self._read(self._ledger.sessions.named(name))
         if stored is None:
-            raise ConversationConflict(name)
+            raise store.ConversationConflict(name)
         stored.expect(expected_revision)
         entries = [*new_entries]
         if record.head_id not in {None, *stored.entries, *(entry.id for entry in entries)}:
             try:
                 entries = [*self.history(record.head_id), *entries]  # a fork
             except LookupError as error:
-                raise ConversationConflict(name) from error
+                raise store.ConversationConflict(name) from error
         kept = _records.dump_python(record, mode="json")
         messages = [m for entry in entries[:-1] for m in _written(entry)]
         messages += _written(entries[-1] if entries else None, record=kept)
@@ -139,20 +147,20 @@ class _Log:
         """Delete a conversation, if it is still as the caller knows it."""
         stored = self.find(name)
         if stored is None:
-            raise ConversationConflict(name)
+            raise store.ConversationConflict(name)
         stored.expect(expected_revision)
         with _conflicts(name):
             id_, head = stored.session.id, stored.session.head
             self._ledger.sessions.delete(id_, confirm=name, head=head)
 
-    def history(self, head_id: str | None) -> list[ConversationEntry]:
+    def history(self, head_id: str | None) -> list[store.ConversationEntry]:
         """Follow an entry to the first one; what was taken out by hand is passed over."""
         if head_id is None:
             return []
         entries = self._home(head_id).entries
         order = {name: at for at, name in enumerate(entries)}
         names, at = [*entries], order[head_id]
-        history: list[ConversationEntry] = []
+        history: list[store.ConversationEntry] = []
         while at >= 0:
             history.append(_entry(entries[names[at]]))
             parent = history[-1].parent_id
@@ -193,16 +201,16 @@ def _conflicts(name: str) -> Iterator[None]:
     try:
         yield
     except (SessionChanged, NotFound) as error:
-        raise ConversationConflict(name) from error
+        raise store.ConversationConflict(name) from error
 
 
-def _entry(stored: parts.Message) -> ConversationEntry:
+def _entry(stored: parts.Message) -> store.ConversationEntry:
     form = form_of(stored, NAME)
     [message] = pa.ModelMessagesTypeAdapter.validate_python([form["message"]])
-    return ConversationEntry(id=form["id"], parent_id=form["parent_id"], message=message)
+    return store.ConversationEntry(id=form["id"], parent_id=form["parent_id"], message=message)
 
 
-def _written(entry: ConversationEntry | None, **form: Any) -> list[parts.Message]:
+def _written(entry: store.ConversationEntry | None, **form: Any) -> list[parts.Message]:
     """Write an entry as messages of a ledger; the longest has the framework's form."""
     spoken: list[tuple[parts.Role, parts.Part]] = []
     if entry is not None:
@@ -257,3 +265,94 @@ def _content(given: Any) -> Iterator[parts.Part]:
         case pa.BinaryContent():
             # Its bytes are in the form.
             yield parts.File(f"{NAME}:{given.identifier}", given.media_type, size=len(given.data))
+
+
+# The apps of a hub: their state, and their tools.
+
+# What is wrong with arguments is told by the call itself, in words that a model can use.
+_OBJECT: Final = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
+# OpenAI's Responses and xAI's, in the names that the framework gives them.
+_KEPT: Final = ("_previous_response_id", "_conversation_id")
+
+
+class AppTools(AbstractToolset[Any]):
+    """The apps' tools; a call that needs approval is deferred."""
+
+    def __init__(self, live: LiveTools) -> None:
+        self._live = live
+
+    @property
+    def id(self) -> str:
+        return "sightline"
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        """Give the tools, the same at every step."""
+        return {
+            offered["name"]: ToolsetTool(
+                toolset=self,
+                tool_def=ToolDefinition(
+                    name=offered["name"],
+                    description=offered["description"],
+                    parameters_json_schema=offered["inputSchema"],
+                ),
+                max_retries=1,
+                args_validator=_OBJECT,
+            )
+            for offered in self._live.offered.mcp()
+        }
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> str:
+        """Run a call, or raise `ApprovalRequired` with the question as its metadata."""
+        call_id = ctx.tool_call_id or ""
+        if not ctx.tool_call_approved:
+            question = self._live.question(call_id, name, tool_args)
+            if question is not None:
+                raise ApprovalRequired({"question": str(question), "reason": question.reason})
+        return (await self._live.run(call_id, name, tool_args)).content
+
+
+class LiveApps(AbstractCapability[Any]):
+    """What the apps of a hub show and do, for an agent."""
+
+    def __init__(
+        self,
+        hub: AgentHub,
+        *,
+        budget: int = TAIL_TOKENS,
+        counter: Counter | str | None = None,
+        mode: Mode = "auto",
+    ) -> None:
+        """Take a hub; `budget` and `counter` are as for `hub.tail`, `mode` as for `hub.tools`."""
+        self._live = LiveTools(hub, budget, counter, mode)
+
+    @classmethod
+    def get_serialization_name(cls) -> str | None:
+        return None  # a hub cannot be written down
+
+    def get_toolset(self) -> AppTools:
+        """Give the apps' tools."""
+        return AppTools(self._live)
+
+    async def prepare_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Put the current state behind the messages of one attempt at a request.
+
+        Raises `InvalidInput` where the vendor keeps the history.
+        """
+        model = request_context.model
+        settings = {**(model.settings or {}), **(request_context.model_settings or {})}
+        if settings.get("openai_transport") == "websocket" or any(
+            value and name.endswith(_KEPT) for name, value in settings.items()
+        ):
+            raise held_by_vendor()
+        tail = ModelRequest(parts=[UserPromptPart(self._live.tail().text)])
+        return replace(request_context, messages=[*request_context.messages, tail])
+
+    def question(self, call: ToolCallPart) -> ActionQuestion | None:
+        """Tell what a deferred call asks about; None if it is no action of an app."""
+        if call.tool_name not in self._live.offered.names:
+            return None
+        return self._live.question(call.tool_call_id, call.tool_name, call.args)
