@@ -46,8 +46,7 @@ from sightline.adapters.mcp.client_auth import TokenShelf, sign_in
 from sightline.adapters.mcp.client_questions import Answered, PendingQuestions
 from sightline.errors import InvalidInput
 from sightline.slop.app.local import local_dial
-from sightline.slop.hub.mcp import McpTarget
-from sightline.slop.hub.questions import UserAnswer, UserQuestion
+from sightline.slop.hub.mcp import McpTarget, UserAnswer, UserQuestion
 from sightline.slop.protocol.tree import Node
 
 ERAS = ["2025-11-25", "2026-07-28"]

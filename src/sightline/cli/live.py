@@ -22,7 +22,7 @@ from sightline.slop.discovery.descriptor import Descriptor
 from sightline.slop.discovery.directory import Discovery
 from sightline.slop.hub.address import dial_address
 from sightline.slop.hub.client import Client, Lost, Silent
-from sightline.slop.hub.questions import QuestionRelay
+from sightline.slop.hub.mcp import QuestionRelay
 from sightline.slop.hub.watch import Watch
 from sightline.slop.protocol.codec import encode
 from sightline.slop.protocol.consumer import Connected, ConsumerEvent, EventArrived, MirrorChanged

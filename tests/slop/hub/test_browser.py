@@ -23,8 +23,8 @@ from sightline.slop.hub import browser as browser_module
 from sightline.slop.hub.browser import BrowserBridge
 from sightline.slop.hub.client import Backoff
 from sightline.slop.hub.hub import Hub
+from sightline.slop.hub.mcp import UserAnswer, UserQuestion
 from sightline.slop.hub.pairing import PairingFile
-from sightline.slop.hub.questions import UserAnswer, UserQuestion
 from sightline.slop.hub.relay import Relay, TabSource
 from sightline.slop.protocol.world import AppState, World
 from sightline.slop.transports.link import LinkClosed, Peer

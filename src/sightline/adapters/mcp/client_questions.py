@@ -1,7 +1,7 @@
 """What a server asks its user while it works: told by an event, answered with a key.
 
 The key is in no tree, so nothing that a model reads lets it answer. Whoever serves the user
-repeats it with the answer (`sightline.slop.hub.questions`).
+repeats it with the answer (`sightline.slop.hub.mcp`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sightline.adapters.mcp.client_nodes import clipped
 from sightline.errors import ActionError, InvalidInput
 from sightline.slop.app.app import App
 from sightline.slop.app.validate import Validator
-from sightline.slop.hub.questions import ANSWER, QUESTION, QUESTIONS
+from sightline.slop.hub.mcp import ANSWER, QUESTION, QUESTIONS
 
 Choice: TypeAlias = Literal["accept", "decline", "cancel"]
 Answered: TypeAlias = tuple[Choice, dict[str, Any]]

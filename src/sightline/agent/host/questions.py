@@ -15,7 +15,7 @@ from sightline.errors import ActionError, InvalidInput
 from sightline.events import ApprovalAnswered, ApprovalAsked, HostEvent
 from sightline.slop.app.validate import Validator
 from sightline.slop.hub.hub import Hub
-from sightline.slop.hub.questions import ANSWER, QUESTIONS, UserAnswer, UserQuestion
+from sightline.slop.hub.mcp import ANSWER, QUESTIONS, UserAnswer, UserQuestion
 
 _GONE: Final = "the server waits no longer"
 _REASON: Final = "the server asks you; the model cannot answer for you"

@@ -113,7 +113,7 @@ class App(Scope):
         self.version = version
         self.description = description
         self.views = Views()
-        self.registry = Registry(root, marks_changes=mark_changed, hides=self.views.hides)
+        self.registry = Registry(root, self.views.hides, marks_changes=mark_changed)
         self.resolvers = Resolvers(self.registry.patterns, self.views.hides)
         self._provider = Provider(self.info, root, limits)
         self.limit((), max_depth, max_nodes)

@@ -39,6 +39,8 @@ from sightline.slop.protocol.path import format_path
 from sightline.slop.protocol.tree import ContentRef, Meta, Node, plain
 
 Ids = tuple[str, ...]
+# By the path of the node that has them, and by name.
+Actions = dict[Ids, dict[str, Action]]
 
 
 class WindowDescriptor(TypedDict, total=False):
@@ -83,7 +85,7 @@ class Described(msgspec.Struct, frozen=True):
     """A node as an app described it: its text's digest, its actions by path, and itself."""
 
     digest: bytes
-    actions: dict[Ids, dict[str, Action]]
+    actions: Actions
     _ids: Ids
     _text: bytes
     _node: Node | None = None
@@ -118,7 +120,7 @@ def describe(given: object, ids: Ids, node_id: str, default_type: str = "group")
         node = given if given.id == node_id else msgspec.structs.replace(given, id=node_id)
         text = encode(node)
         return Described(_digest(text), {}, ids, text, node)
-    actions: dict[Ids, dict[str, Action]] = {}
+    actions: Actions = {}
     value = _wire(given, ids, node_id, default_type, actions, 1)
     try:
         text = _encoder.encode(value)
@@ -155,12 +157,7 @@ def _digest(text: bytes) -> bytes:
 
 
 def _wire(
-    given: object,
-    ids: Ids,
-    node_id: str,
-    default_type: str,
-    actions: dict[Ids, dict[str, Action]],
-    level: int,
+    given: object, ids: Ids, node_id: str, default_type: str, actions: Actions, level: int
 ) -> dict[str, Any]:
     """The node as the wire has it; its actions go into `actions`."""
     if type(given) is not dict and not isinstance(given, Mapping):
@@ -209,9 +206,7 @@ def _wire(
     return value
 
 
-def _children(
-    items: object, ids: Ids, actions: dict[Ids, dict[str, Action]], level: int
-) -> list[Any]:
+def _children(items: object, ids: Ids, actions: Actions, level: int) -> list[Any]:
     if isinstance(items, Mapping):
         items = [_named(key, item, ids) for key, item in items.items()]
     if not isinstance(items, Iterable) or isinstance(items, (str, bytes)):

@@ -34,6 +34,8 @@ from sightline.slop.protocol.rules import value_violations
 from sightline.slop.protocol.tree import Node
 
 Handler = Callable[..., Any]
+# The names of parameters, their hints, and what stands for a default.
+_Fields = list[tuple[str, Any, Any]]
 # How long it may be is for the message that carries it to say.
 _ANY_LENGTH: Final = Limits(string_bytes=1 << 62, value_levels=512)
 
@@ -74,7 +76,7 @@ class Parameters(msgspec.Struct, frozen=True):
         is_hook: bool = False,
     ) -> Parameters:
         """Read the signature of a handler or a hook. Raises InvalidInput, naming the parameter."""
-        fields: list[tuple[str, Any, Any]] = []
+        fields: _Fields = []
         defaults: dict[str, Any] = {}
         path_names: set[str] = set()
         takes_session = is_open = False
@@ -197,12 +199,10 @@ def _signature(handler: Handler) -> list[tuple[str, inspect.Parameter, Any]]:
     ]
 
 
-def _struct_of(
-    fields: list[tuple[str, Any, Any]], defaults: Mapping[str, Any]
-) -> type[msgspec.Struct] | None:
+def _struct_of(fields: _Fields, defaults: Mapping[str, Any]) -> type[msgspec.Struct] | None:
     if not fields:
         return None
-    typed: list[tuple[str, Any, Any]] = []
+    typed: _Fields = []
     for name, hint, default in fields:
         wanted = _described(hint)
         if default is UNSET:
@@ -221,9 +221,7 @@ def _struct_of(
 
 
 def _derived(
-    struct: type[msgspec.Struct] | None,
-    fields: list[tuple[str, Any, Any]],
-    defaults: Mapping[str, Any],
+    struct: type[msgspec.Struct] | None, fields: _Fields, defaults: Mapping[str, Any]
 ) -> dict[str, Any]:
     if struct is None:
         return {"type": "object"}

@@ -37,7 +37,7 @@ from sightline.errors import InvalidInput, InvalidPath
 from sightline.slop.app.action import Action
 from sightline.slop.app.attention import Closed, mark_changes
 from sightline.slop.app.composition import Composition
-from sightline.slop.app.descriptor import Described, describe, fingerprint
+from sightline.slop.app.descriptor import Actions, Described, Ids, describe, fingerprint
 from sightline.slop.app.exposure import Exposure
 from sightline.slop.app.pattern import Branch, Pattern
 from sightline.slop.protocol.ids import legal_id
@@ -45,7 +45,6 @@ from sightline.slop.protocol.path import format_path
 from sightline.slop.protocol.rewrite import share
 from sightline.slop.protocol.tree import Node
 
-Ids = tuple[str, ...]
 Where = Callable[[Any], bool]
 
 # The rank of what the engine itself shows: after everything that the app registered.
@@ -59,7 +58,7 @@ class _Part(msgspec.Struct, frozen=True):
     ticket: int
     digest: bytes
     node: Node | None
-    actions: dict[Ids, dict[str, Action]]
+    actions: Actions
     is_closed: bool = False
 
     def shows_as(self, other: _Part) -> bool:
@@ -74,9 +73,10 @@ class Registration(msgspec.Struct, eq=False):
     """A path, and where its state comes from."""
 
     ids: Ids
-    rank: int
     function: Callable[..., Any] | None
     takes_session: bool = False
+    # The place among its siblings, in the order of registration.
+    rank: int = 0
     # What it shows to everyone, unless it takes the session.
     part: _Part = _NOTHING
     failed: bool = False
@@ -132,11 +132,7 @@ class Registry:
     """Everything an app registered, and everyone's rendering of it."""
 
     def __init__(
-        self,
-        root: Node,
-        *,
-        marks_changes: bool = False,
-        hides: Callable[[Ids, Hashable], bool] = lambda _ids, _session: False,
+        self, root: Node, hides: Callable[[Ids, Hashable], bool], *, marks_changes: bool
     ) -> None:
         self.patterns: Branch[Action] = Branch()
         self._root = root
@@ -153,18 +149,16 @@ class Registry:
         # What the engine itself shows, and to whom: see `place`.
         self._extras: dict[Ids, tuple[Node, Where]] = {}
 
-    def register(
-        self, ids: Ids, function: Callable[..., Any], *, takes_session: bool
-    ) -> Registration:
+    def register(self, ids: Ids, function: Callable[..., Any], *, takes_session: bool) -> None:
         """Show what a function says at a path; it is evaluated when somebody looks."""
-        return self._add(Registration(ids, self._rank(ids), function, takes_session))
+        self._add(Registration(ids, function, takes_session))
 
-    def register_fixed(self, ids: Ids, given: object) -> Registration:
+    def register_fixed(self, ids: Ids, given: object) -> None:
         """Show a descriptor or node at a path. Raises InvalidInput; then nothing is changed."""
         described = self._describe(given, ids)
         node = self._built(described, ids)
         part = _Part(next(self._tickets), described.digest, node, described.actions)
-        return self._add(Registration(ids, self._rank(ids), None, part=part))
+        self._add(Registration(ids, None, part=part))
 
     def unregister(self, ids: Ids) -> None:
         """Show nothing at a path any more. Raises InvalidPath if nothing was registered."""
@@ -321,13 +315,10 @@ class Registry:
             if not alike:
                 del self._alike[rendering.known_by]
 
-    def _rank(self, ids: Ids) -> int:
-        known = self._registrations.get(ids)
-        return next(self._ranks) if known is None else known.rank
-
-    def _add(self, registration: Registration) -> Registration:
+    def _add(self, registration: Registration) -> None:
         with self._lock:
             replaced = self._registrations.get(registration.ids)
+            registration.rank = next(self._ranks) if replaced is None else replaced.rank
             self._registrations[registration.ids] = registration
             for rendering in self._renderings.values():
                 if replaced is not None:
@@ -338,7 +329,6 @@ class Registry:
             renderings = list(self._renderings.values())
         if registration.function is not None and renderings:
             self._evaluate(registration, renderings if registration.takes_session else None)
-        return registration
 
     def _chosen(self, where: Where | None) -> Iterator[Rendering]:
         for session, rendering in self._renderings.items():

@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from sightline.slop.app.action import Action
-from sightline.slop.app.descriptor import describe
+from sightline.slop.app.descriptor import Actions, Ids, describe
 from sightline.slop.app.exposure import Exposure
 from sightline.slop.app.parameters import Call, Parameters, underlying
 from sightline.slop.app.pattern import Branch, Pattern
@@ -33,8 +33,6 @@ WINDOW: Final = 50
 # How many children a resolver is asked for when one of them is wanted by its id.
 LOOK_UP: Final = 10_000
 _KEY: Final = "children"
-Ids = tuple[str, ...]
-Actions = dict[Ids, dict[str, Action]]
 Hides = Callable[[Ids, Hashable], bool]
 
 

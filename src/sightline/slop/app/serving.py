@@ -50,39 +50,33 @@ Answer = tuple[Query, Node | None]
 OnQuery = Callable[[Connection, QueryRequested], Awaitable[Answer | None]]
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class _Line:
     """A connection on its link: what it has to say is sent at once, or by a task that waits."""
 
-    __slots__ = (
-        "_clock", "_kept", "_now", "_queries", "_room", "_taken_at", "connection", "end", "link",
-        "pace", "writer",
-    )  # fmt: skip
-
-    def __init__(
-        self, connection: Connection, link: Link, patience: Patience, clock: Callable[[], float]
-    ) -> None:
-        self.connection = connection
-        self.link = link
-        self.pace = Pace(patience)
-        self.end = asyncio.timeout(None)
-        self.writer: asyncio.Task[None] | None = None
-        self._now = link if isinstance(link, QuickLink) else None
-        self._clock = clock
-        self._taken_at: float | None = None
-        # Taken from the connection, and not from the task that is to send it.
-        self._kept: list[MessageParts] = []
-        # Both are made when somebody waits for them, which is seldom.
-        self._room: asyncio.Event | None = None
-        self._queries: asyncio.Semaphore | None = None
+    connection: Connection
+    link: Link
+    # The link, if it can be given a message without waiting.
+    _quick: QuickLink | None
+    pace: Pace
+    _clock: Callable[[], float]
+    end: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(None))
+    writer: asyncio.Task[None] | None = None
+    _taken_at: float | None = None
+    # Taken from the connection, and not from the task that is to send it.
+    _kept: list[MessageParts] = field(default_factory=list)
+    # Both are made when somebody waits for them, which is seldom.
+    _room: asyncio.Event | None = None
+    _queries: asyncio.Semaphore | None = None
 
     def send(self) -> None:
         """Send whatever there is: now, as far as the link takes it now; the rest when it can."""
         if self.writer is not None:
             return  # it sends this too, in its turn
         connection = self.connection
-        if self._now is not None:
+        if self._quick is not None:
             while (message := connection.short_message(WRITE_BYTES)) is not None:
-                if not self._now.put(message):
+                if not self._quick.put(message):
                     self._kept = [(message,)]
                     break
                 self.has_room()
@@ -169,7 +163,9 @@ class Serving:
         """Serve one link until it ends; ends it when cancelled."""
         self._loop = asyncio.get_running_loop()
         connection = self.provider.connect(audience)
-        line = self._lines[connection] = _Line(connection, link, self.patience, self.clock)
+        quick = link if isinstance(link, QuickLink) else None
+        line = _Line(connection, link, quick, Pace(self.patience), self.clock)
+        self._lines[connection] = line
         self.wake()
         self._schedule_sweep()
         answers = Background()

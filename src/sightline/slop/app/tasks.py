@@ -19,7 +19,6 @@ import secrets
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
 from typing import Any, Final, Literal, TypeAlias
 
 from sightline.errors import ActionError
@@ -77,12 +76,7 @@ class Task:
         self._on_start(self.id)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
         if error is None:
             self.status, self._progress = "done", 1.0
         elif isinstance(error, asyncio.CancelledError):

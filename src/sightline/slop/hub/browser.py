@@ -31,8 +31,8 @@ from sightline.errors import InvalidInput, LetGo, SightlineError, Unauthorized, 
 from sightline.slop.discovery.wellknown import own_websocket
 from sightline.slop.hub.client import Backoff
 from sightline.slop.hub.gate import APP_PATH, BRIDGE_PATH, BridgeGate, is_extension
+from sightline.slop.hub.mcp import UserQuestion
 from sightline.slop.hub.pairing import PairingFile
-from sightline.slop.hub.questions import UserQuestion
 from sightline.slop.hub.relay import (
     MESSAGE_BYTES,
     Absence,

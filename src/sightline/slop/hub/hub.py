@@ -32,9 +32,8 @@ from sightline.slop.discovery.descriptor import Descriptor, Stdio
 from sightline.slop.discovery.directory import Discovery, FoundApps
 from sightline.slop.hub.address import dial_address, dial_descriptor
 from sightline.slop.hub.client import SILENT_S, Backoff, Client, Dial, Outcome
-from sightline.slop.hub.mcp import McpTarget, dial_mcp, is_mcp
+from sightline.slop.hub.mcp import AskUser, McpTarget, QuestionRelay, dial_mcp, is_mcp
 from sightline.slop.hub.origin import Origin
-from sightline.slop.hub.questions import AskUser, QuestionRelay
 from sightline.slop.hub.watch import Signal, Watch
 from sightline.slop.protocol.ids import app_id_problem, reads_as_own
 from sightline.slop.protocol.messages import Filter

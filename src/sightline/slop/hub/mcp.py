@@ -6,24 +6,32 @@
 Each runs behind a program of its own, which speaks MCP to the server and SLOP to us. So a server
 that crashes, hangs, floods or lies can do to us what any app can, and what the library for MCP
 does with what it sends is done there; and that library is not loaded here.
+
+What a server asks its user is brought to whoever can ask one, and never to a model: that program
+tells of a question by an event, which is no state and so is shown to nobody, with a key that its
+answer needs. A server asks through us while it does what was asked of it; where nobody can be
+asked it is told so at once.
 """
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import os
 import shlex
 import sys
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
 
+import sightline.telemetry as telemetry
 from sightline._lazy import lazy_pattern
-from sightline.errors import InvalidInput, MissingExtra
+from sightline.errors import InvalidInput, MissingExtra, SightlineError
 from sightline.slop.discovery.wellknown import web_address
-from sightline.slop.hub.client import Dial
+from sightline.slop.hub.client import Client, Dial, Lost, Silent
+from sightline.slop.protocol.consumer import ConsumerEvent, EventArrived
 from sightline.slop.protocol.ids import suggested_app_id
 from sightline.slop.transports.link import Link, Peer
 from sightline.slop.transports.stdio import spawn_stdio, words_of
@@ -35,6 +43,11 @@ PROGRAM: Final = "sightline.adapters.mcp.client"
 TARGET_VARIABLE: Final = "SIGHTLINE_MCP_TARGET"
 # A server may have to be downloaded before it says its first word.
 START_S: Final = 60.0
+# The event of a question, the node that takes answers, and its action.
+QUESTION: Final = "question"
+QUESTIONS: Final = "questions"
+ANSWER: Final = "answer"
+_log: Final = telemetry.logger(__name__)
 _SCHEMES: Final = ("mcp:", "mcp+https:", "mcp+http:")
 # What starts a server and is not it: runners, interpreters, and their first words.
 _RUNNERS: Final = lazy_pattern(
@@ -121,3 +134,87 @@ def _name_of_host(url: str) -> str:
     labels = (urlsplit(url).hostname or "").split(".")
     kept = [label for label in labels[:-1] if label not in {"mcp", "www", "api"}]
     return "-".join(kept) if kept and not labels[-1].isdigit() else "-".join(labels)
+
+
+class UserQuestion(msgspec.Struct, frozen=True):
+    """What a server wants to know of its user, or the URL that it wants opened.
+
+    `form` is the JSON Schema of the answer, a flat object. All of it is the server's own text,
+    but for the `origin` of one that is no app of the hub's.
+    """
+
+    app: str
+    message: str
+    form: dict[str, Any] | None = None
+    url: str = ""
+    origin: str = ""
+
+
+class UserAnswer(msgspec.Struct, frozen=True):
+    """What the user answered: a yes with the content that was asked for, a no, or nothing."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+AskUser: TypeAlias = Callable[[UserQuestion], Awaitable[UserAnswer]]
+
+
+class _ToldQuestion(msgspec.Struct, frozen=True):
+    key: str
+    message: str
+    form: dict[str, Any] | None = None
+    url: str = ""
+
+
+class QuestionRelay:
+    """Takes one client's questions to its user, one at a time, and the answers back.
+
+    `ask` is looked up for each question: who asks may come later than the app.
+    """
+
+    def __init__(self, client: Client, ask: Callable[[], AskUser | None]) -> None:
+        self._client = client
+        self._ask = ask
+        self._waiting: dict[str, asyncio.Task[None]] = {}
+        self._turn = asyncio.Lock()
+        client.listen(self._take)
+
+    def close(self) -> None:
+        """Ask nothing any more."""
+        for task in self._waiting.values():
+            task.cancel()
+
+    def _take(self, event: ConsumerEvent | Lost | Silent) -> None:
+        if isinstance(event, Lost):
+            self.close()
+        peer = self._client.peer
+        if not isinstance(event, EventArrived) or event.name != QUESTION:
+            return
+        if peer is None or peer.transport != TRANSPORT:
+            return
+        try:
+            asks = msgspec.convert(event.data, _ToldQuestion)
+        except msgspec.ValidationError as error:
+            _log.warning("a question that cannot be read: %s", error)
+            return
+        if asks.key not in self._waiting:  # it is told again until it is answered
+            task = asyncio.create_task(self._answer(asks))
+            self._waiting[asks.key] = task
+            task.add_done_callback(lambda _: self._waiting.pop(asks.key, None))
+
+    async def _answer(self, asks: _ToldQuestion) -> None:
+        provider = self._client.provider
+        question = UserQuestion(
+            "" if provider is None else provider.id, asks.message, asks.form, asks.url
+        )
+        ask = self._ask()
+        answer = UserAnswer("cancel")
+        if ask is not None:
+            async with self._turn:
+                answer = await ask(question)
+        params = {"key": asks.key, "action": answer.action, "content": answer.content}
+        try:
+            await self._client.invoke(f"/{QUESTIONS}", ANSWER, params)
+        except SightlineError as error:  # it no longer waits
+            _log.info("an answer came too late: %s", error)

@@ -20,10 +20,8 @@ from sightline.slop.transports.websocket import serve_websocket
 
 
 @asynccontextmanager
-async def serve_relay(
-    dial: Dial, port: int, token: str | None, *, host: str = "127.0.0.1"
-) -> AsyncIterator[str]:
-    """Serve what is dialled at a port while the block runs; gives its address.
+async def serve_relay(dial: Dial, port: int, token: str | None) -> AsyncIterator[str]:
+    """Serve what is dialled at a port of loopback while the block runs; gives its address.
 
     Other processes of this user may serve at the same port: each gets a share of who comes.
     """
@@ -40,7 +38,7 @@ async def serve_relay(
         finally:
             await far.close()
 
-    async with serve_websocket(relay, host, port, token=token, shares_port=True) as address:
+    async with serve_websocket(relay, port=port, token=token, shares_port=True) as address:
         yield address
 
 

@@ -56,6 +56,9 @@ Judge: TypeAlias = Callable[
     [str, Visitor, tuple[str, int], tuple[str, int]], Awaitable[Refusal | None]
 ]
 
+# Serves a link until it ends.
+Served: TypeAlias = Callable[["WebSocketLink"], Awaitable[None]]
+
 _SLOP: Final = Subprotocol(SUBPROTOCOL)
 _LABEL: Final = Subprotocol(LABEL)
 _OPEN_S: Final = 5.0
@@ -225,12 +228,7 @@ async def serve_websocket(
 
 @contextlib.asynccontextmanager
 async def serve_judged(
-    handlers: Mapping[str, Callable[[WebSocketLink], Awaitable[None]]],
-    judge: Judge,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    *,
-    max_bytes: int = PROVIDER_BYTES,
+    handlers: Mapping[str, Served], judge: Judge, host: str, port: int, *, max_bytes: int
 ) -> AsyncIterator[int]:
     """Serve WebSockets at several paths to whom `judge` lets in, while the block runs.
 
@@ -253,7 +251,7 @@ async def serve_judged(
 
 @contextlib.asynccontextmanager
 async def _serving(
-    handlers: Mapping[str, Callable[[WebSocketLink], Awaitable[None]]],
+    handlers: Mapping[str, Served],
     check: Callable[[ServerConnection, Request], Awaitable[Response | None] | Response | None],
     host: str,
     port: int,
