@@ -197,10 +197,9 @@ class Registry:
                 if where(session):
                     rendering.put(ids, node, LAST)
         for registration in registrations:
-            if registration.takes_session:
+            is_unknown = registration.part is _NOTHING and not registration.failed
+            if registration.takes_session or is_unknown:
                 self._evaluate(registration, [rendering])
-            elif registration.part is _NOTHING and not registration.failed:
-                self._evaluate(registration, None)
             else:
                 with self._lock:
                     self._show(registration, rendering, registration.part)
@@ -252,17 +251,15 @@ class Registry:
                 raise InvalidPath(format_path(ids), "nothing is registered there")
             renderings = list(self._chosen(where))
         for registration in registrations:
-            if registration.function is None:
-                continue
-            self._evaluate(registration, renderings if registration.takes_session else None)
+            self._evaluate(registration, renderings)
 
     def refresh_for(self, session: Hashable, ids: Ids) -> None:
         """Evaluate what a node belongs to as far as it concerns one session, if both are there."""
         with self._lock:
             registration = next(self._around(ids), None)
             rendering = self._renderings.get(session)
-        if registration is not None and rendering is not None and registration.function is not None:
-            self._evaluate(registration, [rendering] if registration.takes_session else None)
+        if registration is not None and rendering is not None:
+            self._evaluate(registration, [rendering])
 
     def update(self, ids: Ids, how: Callable[[Node], Node], where: Where | None = None) -> None:
         """Change one node in place until its registration is next evaluated. Raises InvalidPath."""
@@ -327,8 +324,8 @@ class Registry:
                 if registration.function is None:
                     self._show(registration, rendering, registration.part)
             renderings = list(self._renderings.values())
-        if registration.function is not None and renderings:
-            self._evaluate(registration, renderings if registration.takes_session else None)
+        if renderings:
+            self._evaluate(registration, renderings)
 
     def _chosen(self, where: Where | None) -> Iterator[Rendering]:
         for session, rendering in self._renderings.items():
@@ -345,9 +342,11 @@ class Registry:
             return node.with_property("label", self._root.properties["label"])
         return node
 
-    def _evaluate(self, registration: Registration, renderings: list[Rendering] | None) -> None:
-        """Ask a registration's function: for each of these sessions, or (None) once for all."""
-        if renderings is None:
+    def _evaluate(self, registration: Registration, renderings: list[Rendering]) -> None:
+        """Ask a registration's function, if it has one: for each of these sessions, or for all."""
+        if registration.function is None:
+            return
+        if not registration.takes_session:
             with self._lock:
                 if self._renderings and not self._seeing(registration, self._renderings.values()):
                     registration.part, registration.failed = _NOTHING, False

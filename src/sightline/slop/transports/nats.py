@@ -268,15 +268,13 @@ class Broker:
         # Told to never give up, the library does not return from a first attempt that fails.
         either: set[asyncio.Future[Any]] = {connecting, self._failed}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        error: Exception | None = None
-        if self._failed.done():
+        failure = self._failed.result() if self._failed.done() else None
+        if failure is not None:
             connecting.cancel()
-            error = self._failed.result()
         [raised] = await asyncio.gather(connecting, return_exceptions=True)
         self._failed = None
-        if error is None and isinstance(raised, Exception):
-            error = raised
-        if error is not None:
+        error = failure or raised
+        if isinstance(error, Exception):
             self._connection.abort()
             raise self._refusal(error) from error
         self.was_up = True
