@@ -56,9 +56,8 @@ async def apps_on(address: str) -> AsyncIterator[tuple[FoundOnBroker, ...]]:
         try:
             await broker.say("slop.apps", b"{}", inbox)
             while True:
-                for app_id in [
-                    app_id for app_id, (_, at) in heard.items() if at < tick - _FOUND_TICKS
-                ]:
+                stale = [one for one, (_, at) in heard.items() if at < tick - _FOUND_TICKS]
+                for app_id in stale:
                     del heard[app_id]
                 now = tuple(heard[app_id][0] for app_id in sorted(heard))
                 if now != shown:

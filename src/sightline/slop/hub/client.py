@@ -330,17 +330,17 @@ class Client:
 
     async def _connect(self) -> SightlineError:
         """Talk to the provider once; returns why it ended."""
+        limit_s = self._handshake_s
         try:
-            async with asyncio.timeout(self._handshake_s) as limit:
-                self._link = await self._dial()
-                self._most_rest_s = self._link.peer.rest_s
-                self._consumer.shared = getattr(self._link, "shared", None)
-                if begins_s := self._link.peer.start_s:
-                    limit.reschedule(asyncio.get_running_loop().time() + begins_s)
-                return await self._talk(self._link, limit)
+            async with asyncio.timeout(limit_s) as limit:
+                link = self._link = await self._dial()
+                self._most_rest_s = link.peer.rest_s
+                self._consumer.shared = getattr(link, "shared", None)
+                if link.peer.start_s:
+                    limit_s = link.peer.start_s
+                    limit.reschedule(asyncio.get_running_loop().time() + limit_s)
+                return await self._talk(link, limit)
         except TimeoutError:
-            begins_s = self._handshake_s if self.peer is None else self.peer.start_s
-            limit_s = begins_s or self._handshake_s
             return self._turned_away or TimedOut(f"no hello within {limit_s:g} s")
         except SightlineError as error:
             return error
