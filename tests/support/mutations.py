@@ -126,8 +126,8 @@ MUTATIONS: Final = (
     Mutation(
         "another-app-answers",
         "slop/hub/client.py",
-        "if self.provider is not None and self.provider.id != provider.id:",
-        "if self.provider is not None and self.provider.name != provider.name:",
+        "if self._provider is not None and self._provider.id != provider.id:",
+        "if self._provider is not None and self._provider.name != provider.name:",
         "slop/hub/test_client.py slop/hub/test_impostors.py",
     ),
     Mutation(

@@ -141,10 +141,8 @@ class Client:
     ) -> None:
         self.state: State = "closed"
         self.error: SightlineError | None = None
-        # Who answered last, by an id and a name that can be shown.
-        self.provider: ProviderInfo | None = None
-        # Whether the provider is connected and has given no sign of life for too long.
-        self.is_silent = False
+        self._provider: ProviderInfo | None = None
+        self._is_silent = False
         self._dial = dial
         self._reconnect = reconnect
         self._backoff = backoff or Backoff()
@@ -169,6 +167,16 @@ class Client:
         self._most_rest_s = math.inf
         self._turned_away: SightlineError | None = None
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def provider(self) -> ProviderInfo | None:
+        """Who answered last, by an id and a name that can be shown; None if nobody has."""
+        return self._provider
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the provider is connected and has given no sign of life for too long."""
+        return self._is_silent
 
     @property
     def peer(self) -> Peer | None:
@@ -209,9 +217,9 @@ class Client:
     async def ready(self) -> ProviderInfo:
         """Wait for the attempt under way. Raises why there is no connection, if there is none."""
         await self._changed.until(lambda: self.state != "connecting")
-        if self.state != "connected" or self.provider is None:
+        if self.state != "connected" or self._provider is None:
             raise self.error or Unreachable("the client is closed")
-        return self.provider
+        return self._provider
 
     def retry_now(self) -> None:
         """Cut the rest between two attempts short: there is news of the provider."""
@@ -239,7 +247,7 @@ class Client:
             self._consumer.mirrors[subscription],
             lambda: self._unsubscribe(subscription),
         )
-        watch.is_connected = self.state == "connected" and not self.is_silent
+        watch.is_connected = self.state == "connected" and not self._is_silent
         self._watches[subscription] = watch
         self._has_output.set()
         return watch
@@ -406,7 +414,7 @@ class Client:
         while True:
             heard = self._heard
             await self._pulse(self._silent_s / 2)
-            if heard != self._heard or self.is_silent:
+            if heard != self._heard or self._is_silent:
                 continue
             if self._life is None:
                 self._life = self._consumer.query("/", depth=0, max_nodes=1)
@@ -418,11 +426,11 @@ class Client:
     def _hear(self) -> None:
         self._heard += 1
         self._heard_at = asyncio.get_running_loop().time()
-        if self.is_silent:
+        if self._is_silent:
             self._set_silent(False)
 
     def _set_silent(self, is_silent: bool) -> None:
-        self.is_silent = is_silent
+        self._is_silent = is_silent
         self._enter(self.state)
         self._tell(Silent(is_silent))
 
@@ -443,13 +451,13 @@ class Client:
     def _enter(self, state: State) -> None:
         self.state = state
         for watch in self._watches.values():
-            watch.is_connected = state == "connected" and not self.is_silent
+            watch.is_connected = state == "connected" and not self._is_silent
         self._changed.fire()
 
     def _lose(self, error: SightlineError, state: State) -> None:
         was_open = self.state in {"connecting", "connected"}
         self.error = error
-        self.is_silent = False
+        self._is_silent = False
         for event in self._consumer.connection_lost(str(error)):
             self._take(event)
         self._enter(state)
@@ -466,14 +474,14 @@ class Client:
         illegal = app_id_problem(provider.id)
         if illegal is not None:
             raise InvalidInput(f"its hello is not believed: {illegal}")
-        if self.provider is not None and self.provider.id != provider.id:
+        if self._provider is not None and self._provider.id != provider.id:
             raise InvalidInput(
-                f"another app answers there: it was {self.provider.id} and is {provider.id} now"
+                f"another app answers there: it was {self._provider.id} and is {provider.id} now"
             )
         unshowable = app_name_problem(provider.name)
         if unshowable is not None:
             provider = msgspec.structs.replace(provider, name=provider.id)
-        self.provider = provider
+        self._provider = provider
         self._take(Connected(provider))
         if unshowable is not None:
             self._take(Garbled(f"its name, for which its id stands: {unshowable}"))
@@ -504,7 +512,7 @@ class Client:
                     watch.refused(refusal)
                 self._settle(event.request or "", refusal)
             case Garbled():
-                name = "a provider" if self.provider is None else self.provider.id
+                name = "a provider" if self._provider is None else self._provider.id
                 _log.warning("skipped from %s: %s", name, event.reason)
             case EventArrived() | Resumed():
                 pass  # for listeners
