@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 import sightline.events as events
-from sightline.cli.approval import Consent, LineAsker, approval_card, consent_to
+from sightline.cli.approval import Consent, LineAsker, approval_card, consent_to, unasked
 from sightline.cli.commands.console import cut
 from sightline.cli.io import STDIN, read_bytes
 from sightline.cli.options import DB_HELP, examples
@@ -146,7 +146,6 @@ async def _command(host: Host, options: _AskOptions) -> int:
 
 
 async def _follow(host: Host, options: _AskOptions) -> int:
-    from sightline.cli.approval import unasked
     from sightline.cli.attach import attach
 
     if missing := unasked(host):
@@ -165,9 +164,7 @@ async def _follow(host: Host, options: _AskOptions) -> int:
             write_json_lines([events.encode_event(event)])
         elif isinstance(event, events.RequestBuilt):
             # Once: what is peculiar about a request is so about the next one, too.
-            for warning in event.warnings:
-                if warning not in warned:
-                    tell(warning)
+            tell(*(warning for warning in event.warnings if warning not in warned))
             warned.update(event.warnings)
         else:
             tell(*_lines(event))
@@ -232,7 +229,8 @@ def _lines(event: events.HostEvent) -> Iterator[str]:
     match event:
         case events.CallStarted():
             what = f"{event.action} on {event.path} of {event.app}" if event.app else ""
-            yield f"→ {event.name} {what or _json(event.arguments)}"
+            given = cut(msgspec.json.encode(event.arguments).decode(), _SHOWN_CHARS)
+            yield f"→ {event.name} {what or given}"
         case events.CallFinished() if not event.ok:
             yield f"✗ {event.name}: {cut(event.content, _SHOWN_CHARS)}"
         case events.Retrying():
@@ -245,10 +243,6 @@ def _lines(event: events.HostEvent) -> Iterator[str]:
             yield f"{event.outcome}: {event.detail or event.code}"
         case _:
             return
-
-
-def _json(value: object) -> str:
-    return cut(msgspec.json.encode(value).decode(), _SHOWN_CHARS)
 
 
 def exit_code_of(event: events.TurnEnded) -> int:

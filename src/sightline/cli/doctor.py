@@ -21,7 +21,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import aclosing
 from secrets import token_hex
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple
 
 import click
 import msgspec
@@ -44,7 +44,6 @@ from sightline.context.tokens.estimate import estimate
 from sightline.errors import ApprovalNeeded, InvalidInput, ModelFailed, SightlineError
 from sightline.slop.discovery.directory import Discovery, standard_directories
 
-Level: TypeAlias = Literal["ok", "warn", "fail"]
 NEWEST_FAULTY_SQLITE: Final = (3, 51, 2)
 _LEAST_TOKENS: Final = 256
 _MAX_OUTPUT_TOKENS: Final = 256  # of one word, and of whatever a model thinks before it
@@ -64,7 +63,7 @@ class Finding(msgspec.Struct, frozen=True):
     """What one check found. `remedy` is what to do; `exit_code` counts if it failed."""
 
     check: str
-    level: Level
+    level: Literal["ok", "warn", "fail"]
     found: str
     remedy: str = ""
     exit_code: int = 0

@@ -55,15 +55,7 @@ FOREGROUND_S: Final = 1.0
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     help="Where to; - is stdout.",
 )
-def inspect(
-    *,
-    db: Path | None,
-    port: int,
-    opens: bool,
-    allow_invoke: bool,
-    session: int | None,
-    output: Path | None,
-) -> None:
+def inspect(*, db: Path | None, session: int | None, output: Path | None, **serving: Any) -> None:
     """See the turns of every session: the prompt as sent, what was cut and why, and what if.
 
     Serves a page on this machine only, until interrupted. The address that is printed lets
@@ -81,7 +73,7 @@ def inspect(
                 page = reader.export(session, progress)
             save_page(page, output or Path(f"sightline-session-{session}.html"))
             return
-        asyncio.run(_serve(reader, port, opens=opens, allow_invoke=allow_invoke))
+        asyncio.run(_serve(reader, **serving))
 
 
 def save_page(page: Iterator[str], target: Path) -> None:
@@ -122,7 +114,7 @@ def private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-async def _serve(reader: RecordReader, port: int, *, opens: bool, allow_invoke: bool) -> None:
+async def _serve(reader: RecordReader, *, port: int, opens: bool, allow_invoke: bool) -> None:
     with needing("inspector", "the inspector needs starlette and uvicorn"):
         from sightline.inspector.connections import server_of
         from sightline.inspector.door import PageDoor
@@ -132,11 +124,9 @@ async def _serve(reader: RecordReader, port: int, *, opens: bool, allow_invoke: 
 
     listening = listen(port)
     door = PageDoor(_secret(), _secret(), listening.getsockname()[1])
-    hub = Hub(Discovery(), lazy=True) if allow_invoke else None
+    hub = Hub(Discovery(), lazy=True)
 
     async def act(app: str, path: str, action: str, params: dict[str, Any]) -> Any:
-        if hub is None:
-            raise InvalidInput("this inspector may only look")
         return (await hub.invoke(app, path, action, params)).data
 
     def tell() -> None:
@@ -148,7 +138,7 @@ async def _serve(reader: RecordReader, port: int, *, opens: bool, allow_invoke: 
     leave = functools.partial(server.handle_exit, signal.SIGTERM, None)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leave)
     async with AsyncExitStack() as stack:
-        if hub is not None:
+        if allow_invoke:
             await stack.enter_async_context(hub)
         tell()
         stack.enter_context(_at_enter(tell))

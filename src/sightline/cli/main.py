@@ -181,9 +181,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     except SightlineError as error:
         _complain(str(error))
         return error.exit_code
-    except click.exceptions.Abort:
-        return 130
-    except KeyboardInterrupt:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         return 130
     except click.ClickException as error:
         _complain(_usage_message(error))

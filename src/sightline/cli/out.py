@@ -53,10 +53,10 @@ def write_json_lines(values: Iterable[object]) -> None:
         _put_exactly(clean_json(text) if sys.stdout.isatty() else text)
 
 
-def write_text(blocks: Iterable[str]) -> None:
+def write_text(blocks: Iterable[str], end: str = "\n") -> None:
     """Write blocks of text, each with a line break after it."""
     for block in blocks:
-        _put_exactly(clean(block) if sys.stdout.isatty() else harmless(block))
+        _put_exactly(clean(block) if sys.stdout.isatty() else harmless(block), end)
 
 
 def write_exactly(data: bytes) -> None:
@@ -70,8 +70,7 @@ def write_exactly(data: bytes) -> None:
 
 def write_page(parts: Iterable[str]) -> None:
     """Write one text that comes in parts."""
-    for part in parts:
-        _put_exactly(clean(part) if sys.stdout.isatty() else harmless(part), end="")
+    write_text(parts, end="")
 
 
 def write_screen(lines: Iterable[tuple[bool, str]]) -> None:

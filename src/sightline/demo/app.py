@@ -114,10 +114,9 @@ class Desk:
                 "at": message.at,
                 "unread": message.unread,
             },
+            "meta": message.meta,
             "actions": actions,
         }
-        if message.meta:
-            shown["meta"] = message.meta
         if message.attachment is not None:
             shown["content_ref"] = message.attachment
         return shown

@@ -22,8 +22,8 @@ from cli.chat.test_terminal import OURS, Screen, until
 from context.messages.test_attach import PNG
 from sightline.agent.host import Host
 from sightline.agent.models.scripted import Cut, ScriptedModel, Stall
+from sightline.cli.chat.cards import Status
 from sightline.cli.chat.driver import ChatDriver
-from sightline.cli.chat.status import Status
 from sightline.config import AppSettings, ChatSettings, LimitSettings
 from sightline.config.settings import WorkspaceSettings
 from sightline.context.dialects.profiles import profile_for

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sightline.cli.chat.status import Status, after, status_line
+from sightline.cli.chat.cards import Status, after, status_line
 from sightline.cli.commands.console import text_of, width_of
 from sightline.events import AppChanged, RequestBuilt, TurnEnded, TurnStarted, UsageReported
 

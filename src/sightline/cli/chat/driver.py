@@ -25,11 +25,10 @@ from sightline.agent.host import Host
 from sightline.cli.approval import answer_plan, ask_to_follow, consent_to
 from sightline.cli.attach import attach
 from sightline.cli.chat.blocks import Blocks
-from sightline.cli.chat.cards import card, error_line, user_card
+from sightline.cli.chat.cards import Status, after, card, error_line, status_line, user_card
 from sightline.cli.chat.main import ChatOptions
 from sightline.cli.chat.paint import Colors, paint_lines, paint_markdown
 from sightline.cli.chat.pipe import opened
-from sightline.cli.chat.status import Status, after, status_line
 from sightline.cli.chat.terminal import CALLS, Terminal
 from sightline.cli.chat.theme import ground_of
 from sightline.cli.clean import clean

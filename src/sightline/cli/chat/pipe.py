@@ -265,20 +265,14 @@ def _text(line: bytes) -> str:
 
 
 async def _read(descriptor: int) -> bytes:
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
     try:
-        loop.add_reader(descriptor, _resolve, ready)
+        loop.add_reader(descriptor, ready.set)
     except PermissionError:  # a file on a disk: it is always ready, and cannot be waited for
         return await asyncio.to_thread(os.read, descriptor, _CHUNK)
     try:
-        await ready
+        await ready.wait()
     finally:
         loop.remove_reader(descriptor)
     # What is ready does not block: there are bytes, or the end.
     return os.read(descriptor, _CHUNK)
-
-
-def _resolve(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)

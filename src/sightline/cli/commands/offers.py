@@ -28,6 +28,9 @@ from sightline.slop.protocol.scope import actions_in_scope
 from sightline.slop.protocol.tree import Node
 from sightline.slop.protocol.world import AppState, World
 
+Offer: TypeAlias = tuple[str, str]  # a word, and what it is
+MOST: Final = 50
+
 
 class AppPath(NamedTuple):
     """A node of an app's tree; `tree` is the whole tree, `path` where the node is."""
@@ -74,10 +77,6 @@ def _split(world: World, text: str) -> tuple[AppState, str]:
 def _those_of(world: World) -> str:
     names = ", ".join(app.id for app in world.apps)
     return f"there are {names}" if names else "no app is connected"
-
-
-MOST: Final = 50
-Offer: TypeAlias = tuple[str, str]  # a word, and what it is
 
 
 class Sources:

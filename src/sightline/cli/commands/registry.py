@@ -28,6 +28,9 @@ from sightline.cli.commands.offers import Offer, Sources, fitting
 from sightline.errors import InvalidInput
 
 MARK: Final = "/"
+FILE_MARK: Final = "@"
+_QUOTE: Final = '"'
+_IN_QUOTES: Final = re.compile(r'(?<!\S)@"([^"\n]*)$')
 ALIASES: Final = {"messages": "message", "exit": "quit"}
 _KEYS: Final = (
     "//… says something that begins with a slash, @FILE attaches a file, !COMMAND runs one in your "
@@ -163,11 +166,6 @@ def to_markdown() -> str:
             lines.append(f"| `{usage}` | {' '.join(notes)} |")
         lines.append("")
     return "\n".join(lines)
-
-
-FILE_MARK: Final = "@"
-_QUOTE: Final = '"'
-_IN_QUOTES: Final = re.compile(r'(?<!\S)@"([^"\n]*)$')
 
 
 class Completion(NamedTuple):
