@@ -6,6 +6,7 @@ import asyncio
 import secrets
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any, Final, TypeVar
@@ -80,12 +81,9 @@ def connected(
 
     async def run() -> _T:
         async with Client(dial_address(address, token=token), reconnect=False) as client:
-            questions = QuestionRelay(client, lambda: None)  # there is nobody to be asked here
-            await client.ready()
-            try:
+            with closing(QuestionRelay(client, lambda: None)):  # there is nobody to be asked here
+                await client.ready()
                 return await work(client)
-            finally:
-                questions.close()
 
     return asyncio.run(run())
 
@@ -211,13 +209,7 @@ def invoke(
 @click.option("--count", type=click.IntRange(min=1), help="Stop after so many trees or events.")
 @token_option
 def watch(
-    *,
-    address: str,
-    path: str,
-    as_json: bool,
-    count: int | None,
-    token: str | None,
-    **view: Any,
+    *, address: str, path: str, as_json: bool, count: int | None, token: str | None, **view: Any
 ) -> None:
     """Show the state at PATH of an app, and show it again whenever it changes.
 

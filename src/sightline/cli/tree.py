@@ -89,13 +89,7 @@ def check(ctx: click.Context, source: str, max_levels: int, max_nodes: int, max_
 @click.option("--available-actions", is_flag=True, help="List the actions of depth stubs.")
 @max_bytes_option
 def project(
-    *,
-    source: str,
-    path: str,
-    types: str | None,
-    window: str | None,
-    max_bytes: int,
-    **given: Any,
+    *, source: str, path: str, types: str | None, window: str | None, max_bytes: int, **given: Any
 ) -> None:
     """Show what a subscriber sees: filter, then depth, then node budget, then window."""
     view = View(
