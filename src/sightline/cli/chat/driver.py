@@ -484,9 +484,10 @@ def _only_looks(line: str) -> bool:
     if not registry.is_command(line):
         return False
     try:
-        return not registry.find(line).command.idle
+        command, _ = registry.find(line)
     except SightlineError:
         return True  # an error can be told at once
+    return not command.idle
 
 
 async def on_screen(terminal: Terminal, options: ChatOptions) -> None:

@@ -13,10 +13,9 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from importlib import import_module
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sightline.agent.host import Host
 from sightline.cli.approval import (
@@ -45,10 +44,6 @@ from sightline.errors import ApprovalNeeded, NotFound, SightlineError, TimedOut,
 from sightline.events import AppChanged, ApprovalAsked, RequestBuilt, SpendingAsked, TurnEnded
 from sightline.slop.hub.hub import Hub
 
-if TYPE_CHECKING:
-    from sightline.slop.app.app import App
-
-
 DEMO_S: Final = 10.0
 MAX_LINE: Final = 1024 * 1024
 _WIDTH: Final = 100
@@ -66,8 +61,7 @@ async def without_screen(options: ChatOptions) -> int:
         return await _next(lines, question) or ""
 
     async with opened(options) as (host, refused):
-        for ignored in refused:
-            notice(ignored)
+        notice(*refused)
         asker = ask if prompt else None
         if asker is not None:
             console = LineAsker(Outlet(), asker, width=get_terminal_size().columns)
@@ -95,18 +89,19 @@ async def opened(options: ChatOptions) -> AsyncIterator[tuple[Host, tuple[str, .
     """
     loaded = await asyncio.to_thread(load, None, os.environ, _flags(options))
     async with AsyncExitStack() as stack:
-        # Imported when it is wanted: to serve an app takes more than to see one.
-        at = ""
-        app: App | None = import_module("sightline.demo.app").demo_app() if options.demo else None
-        if app is not None:
-            (at,) = await stack.enter_async_context(app.serving())
+        demo: Iterable[str] = ()
+        if options.demo:
+            # Imported when it is wanted: to serve an app takes more than to see one.
+            from sightline.demo.app import demo_app
+
+            demo = await stack.enter_async_context(demo_app().serving())
         opening = opened_host(
             loaded.settings, options.key, resume=options.resume, latest=options.latest,
             connect=options.connect,
         )  # fmt: skip
         host = await stack.enter_async_context(opening)
-        if app is not None:
-            await _until_seen(host.hub, await host.connect(at))
+        for address in demo:
+            await _until_seen(host.hub, await host.connect(address))
         yield host, loaded.refused
 
 

@@ -39,13 +39,6 @@ _KEYS: Final = (
 )
 
 
-class FoundCommand(NamedTuple):
-    """A command as it was typed: which one, and what follows its name."""
-
-    command: SlashCommand
-    rest: str
-
-
 def is_command(line: str) -> bool:
     """Tell whether a line is for us and not for the model."""
     return line.startswith(MARK) and not line.startswith(MARK * 2)
@@ -56,17 +49,20 @@ def message_of(line: str) -> str:
     return line[1:] if line.startswith(MARK * 2) else line
 
 
-def find(line: str) -> FoundCommand:
-    """Find the command of a line. Raises InvalidInput, with what is close."""
+def find(line: str) -> tuple[SlashCommand, str]:
+    """Find the command of a line, and what follows its name.
+
+    Raises InvalidInput, with what is close.
+    """
     words = line.removeprefix(MARK).split(None, 2)
     typed = words[0].lower() if words else ""
     first = ALIASES.get(typed, typed)
     if len(words) > 1 and (command := COMMANDS.get(f"{first} {words[1].lower()}")):
-        return FoundCommand(command, words[2] if len(words) > 2 else "")
+        return command, words[2] if len(words) > 2 else ""
     if command := COMMANDS.get(first):
         rest = line.removeprefix(MARK).lstrip()[len(typed) :].strip()
         if not rest or command.params or len(_family(first)) == 1:
-            return FoundCommand(command, rest)
+            return command, rest
     if family := _family(first):
         usages = "; ".join(command.usage for command in family)
         raise InvalidInput(f"/{first} what? usage: {usages}")
