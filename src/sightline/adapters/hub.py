@@ -27,7 +27,7 @@ from sightline.agent.policy import Mode
 from sightline.agent.toolbox import Bench, Ran, Style, Toolbox
 from sightline.context.messages.given import arguments_given
 from sightline.context.projection.tail import Format, Tail
-from sightline.context.tokens.tokens import ESTIMATE, Counter, counter_for, default_counter
+from sightline.context.tokens.tokens import Counter, default_counter
 from sightline.errors import InvalidInput, MissingExtra
 from sightline.slop.hub.hub import Hub
 
@@ -74,12 +74,7 @@ def _counter(given: Counter | str | None) -> Counter:
     """Find a counter; one that estimates where the model's tokenizer is not installed."""
     if given is None:
         return default_counter()
-    if not isinstance(given, str):
-        return given
-    try:
-        return counter_for(given)
-    except MissingExtra:
-        return counter_for(ESTIMATE)
+    return default_counter(given) if isinstance(given, str) else given
 
 
 class LiveTools:

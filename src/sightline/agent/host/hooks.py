@@ -136,10 +136,8 @@ def stricter(decision: Decision, answer: HookAnswer, *, can_ask: bool) -> Decisi
     if answer.verdict == "refuse":
         return Decision("deny", f"a hook of the user's refused it: {answer.reason}")
     if answer.verdict == "ask":
-        why = (
-            f"a hook wants it asked: {answer.reason}" if answer.reason else "a hook wants it asked"
-        )
-        return Decision("ask" if can_ask else "deny", why)
+        why = f": {answer.reason}" if answer.reason else ""
+        return Decision("ask" if can_ask else "deny", f"a hook wants it asked{why}")
     if answer.failure and can_ask and decision.verdict == "approve":
         return Decision("ask", f"a hook that looks at such calls failed: {answer.failure}")
     return decision

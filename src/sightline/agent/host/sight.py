@@ -11,6 +11,7 @@ not looked at again.
 from __future__ import annotations
 
 import threading
+from bisect import bisect
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -143,14 +144,10 @@ def _listed(world: World, at: datetime, budget: int, count: Callable[[str], int]
     if count(render_available(world, at)) <= budget:
         return every
     # No line is shorter than a token: what is beyond that need not be written to know.
-    fits, too_many = 0, min(every, max(0, budget)) + 1
-    while too_many - fits > 1:
-        tried = (fits + too_many) // 2
-        if count(render_available(world, at, tried)) <= budget:
-            fits = tried
-        else:
-            too_many = tried
-    return fits
+    most = min(every, max(0, budget))
+    return bisect(
+        range(1, most + 1), budget, key=lambda shown: count(render_available(world, at, shown))
+    )
 
 
 def _safe_text(text: Raw) -> Raw:

@@ -47,8 +47,8 @@ from sightline.context.slots.slots import Budget
 from sightline.context.slots.standing import guidelines_text, system_text
 from sightline.context.slots.strategy import Layers, Llm
 from sightline.context.tokens.estimate import Calibration, Calibrations
-from sightline.context.tokens.tokens import ESTIMATE, Counter, counter_for
-from sightline.errors import DoesNotFit, MissingExtra, SightlineError
+from sightline.context.tokens.tokens import Counter, default_counter
+from sightline.errors import DoesNotFit, SightlineError
 from sightline.events import SpendingAsked
 from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.world import World
@@ -411,10 +411,7 @@ def _laps() -> Callable[[], int]:
 
 def counter_of(profile: Profile, calibration: Calibration | None = None) -> Counter:
     """Return the counter of a model; an estimate where its tokenizer is not installed."""
-    try:
-        return counter_for(profile.model, calibration)
-    except MissingExtra:
-        return counter_for(ESTIMATE, calibration)
+    return default_counter(profile.model, calibration)
 
 
 def tiers_of(settings: Settings) -> Tiers:

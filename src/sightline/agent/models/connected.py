@@ -132,11 +132,7 @@ class ConnectedModel:
         except TimeoutError as error:
             raise broken(self._access, error) from None
         except connection.errors as error:
-            # Without its cause: a client's error holds the request, and that holds the key.
-            answer = connection.refusal(error)
-            if answer is None:
-                raise broken(self._access, error) from None
-            raise refused(self._access, *answer, request=request) from None
+            raise self._failure(connection, error, request) from None
         chunks = _chunks(response, connection.errors)
         async with aclosing(chunks), aclosing(decoded(self._access, request, chunks)) as events:
             async for event in events:
@@ -161,17 +157,25 @@ class ConnectedModel:
 
     async def _by_name(self, work: Callable[[PrefixHolder], Awaitable[_T]]) -> _T:
         connection = await self._connected()
-        if not isinstance(connection, PrefixHolder):
+        holder = connection if isinstance(connection, PrefixHolder) else None
+        if holder is None:
             raise InvalidInput(f"{self.label} has no named cached content")
-        errors, refusal = connection.errors, connection.refusal
         try:
-            return await work(connection)
-        except errors as error:
-            # Without its cause, as above.
-            answer = refusal(error)
-            if answer is None:
-                raise broken(self._access, error) from None
-            raise refused(self._access, *answer) from None
+            return await work(holder)
+        except connection.errors as error:
+            raise self._failure(connection, error) from None
+
+    def _failure(
+        self, connection: VendorConnection, error: Exception, request: Request | None = None
+    ) -> SightlineError:
+        """Make our error of a client's, to be raised without its cause.
+
+        A client's error holds the request, and that holds the key.
+        """
+        answer = connection.refusal(error)
+        if answer is None:
+            return broken(self._access, error)
+        return refused(self._access, *answer, request=request)
 
     async def _connected(self) -> VendorConnection:
         async with self._connecting:

@@ -77,6 +77,10 @@ _CONFINED: Final = (
 SandboxMode: TypeAlias = Literal["auto", "off", "require"]
 FILE_ACTIONS: Final = ("edit", "create", "move", "delete", "edit_many")
 FilePath = Annotated[str, "A file's path from the workspace's root, e.g. src/app.py"]
+CommandLine = Annotated[str, "A command line for sh"]
+TimeLimit = Annotated[
+    float, Meta(ge=0, description="When to end it, in seconds; 0 is as late as possible")
+]
 
 
 class DirectoryPicture(msgspec.Struct, frozen=True):
@@ -416,22 +420,14 @@ class Workspace:
         """Bring files back, all or none. Raises ActionError if one is not what it was found."""
         carry_out(self._inside, changes)
 
-    async def run(
-        self,
-        command: Annotated[str, "A command line for sh"],
-        timeout_s: Annotated[
-            float, Meta(ge=0, description="When to end it, in seconds; 0 is as late as possible")
-        ] = 0.0,
-    ) -> dict[str, Any]:
+    async def run(self, command: CommandLine, timeout_s: TimeLimit = 0.0) -> dict[str, Any]:
         """Run a command: wait for it a while, then let it go on."""
         return await self._run(command, timeout_s)
 
     async def run_confined(
         self,
-        command: Annotated[str, "A command line for sh"],
-        timeout_s: Annotated[
-            float, Meta(ge=0, description="When to end it, in seconds; 0 is as late as possible")
-        ] = 0.0,
+        command: CommandLine,
+        timeout_s: TimeLimit = 0.0,
         network: Annotated[bool, "Whether it needs the network"] = False,
     ) -> dict[str, Any]:
         """Run a command in the sandbox: wait for it a while, then let it go on."""

@@ -286,12 +286,14 @@ def _counter_for(name: str, calibration: Calibration | None) -> Counter:
     return TextCounter(name, engine, "estimated", basis, calibration)
 
 
-def default_counter() -> Counter:
-    """Count with `o200k_base`, or estimate where its tokenizer is not installed."""
+def default_counter(
+    name: str = DEFAULT_ENCODING, calibration: Calibration | None = None
+) -> Counter:
+    """Count as an encoding or a model does, or estimate where its tokenizer is not installed."""
     try:
-        return counter_for(DEFAULT_ENCODING)
+        return counter_for(name, calibration)
     except MissingExtra:
-        return counter_for(ESTIMATE)
+        return counter_for(ESTIMATE, calibration)
 
 
 ESTIMATES: Final = Engine(lambda texts: list(map(estimate, texts)))
