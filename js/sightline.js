@@ -472,7 +472,10 @@ function childrenOf({ children, window }, ids, known, found) {
 
 // What changed
 
-/** @param {any[]} ops @param {string} op @param {string} path @param {any} [value] @param {number} [index] */
+/**
+ * @param {any[]} ops @param {string} op @param {string} path
+ * @param {any} [value] @param {number} [index]
+ */
 const note = (ops, op, path, value, index) => ops.push({ op, path, value, index });
 
 /**

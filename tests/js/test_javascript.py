@@ -8,10 +8,12 @@ import json
 import random
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from email.message import Message
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -39,6 +41,29 @@ VIEWS: list[dict[str, Any]] = [
 ]  # fmt: skip
 SHIPPED_BYTES = {"gzip": 10_000, "brotli": 9_500}  # of the shrunk module
 BROTLI = "process.stdout.write(zlib.brotliCompressSync(fs.readFileSync(0)))"
+# What short names could confuse: names within names, words that are member and variable at once.
+NESTED = """
+export class Kept {
+  _hidden = 3;
+  constructor(outer) { this.ids = outer }
+  get _sum() { return this._hidden }
+}
+export let given = ({ ids, more = ids.length, ...rest }, ...others) => {
+  let outer = [1, 2];
+  for (let outer of others) {
+    let inner = ids.map((ids) => ids * outer);
+    outer = inner;
+    rest.last = JSON.stringify(outer);
+  }
+  return [...outer, rest.last];
+};
+let first = ({ id, more }) => ({ id, more });
+let inner = (outer) => { let first = (inner) => -inner - outer; return first(3) };
+let kept = new Kept([3]);
+let fails = () => { try { throw "caught" } catch (reason) { let outer = reason; return outer } };
+let made = [given({ ids: [3, 10] }, 1), first({ id: 7, more: 8 })];
+console.log(Kept.name, kept._sum, ...made.map((one) => JSON.stringify(one)), inner(1), fails());
+"""
 CASES = 400 if WHOLE else 8
 WORLDS = 2_000 if WHOLE else 200
 TOGETHER = 200
@@ -296,6 +321,29 @@ def test_what_is_shipped_is_small_and_is_printed() -> None:
         said = (ROOT / "docs/javascript.md").read_text("utf-8")
         for name, size in sizes.items():
             assert f"{size / 1000:.1f} kB by {name}" in said
+
+
+def test_a_module_with_short_names_does_what_it_did(tmp_path: Path) -> None:
+    if not (ROOT / "node_modules/eslint-scope").exists():
+        pytest.skip("made by `python setup/page.py`")
+    module, found = tmp_path / "module.mjs", tmp_path / "found.json"
+    module.write_text(NESTED, "utf-8")
+    said = _node(str(module))
+    _node("setup/scopes.js", str(module), "^(_.*|ids)$", str(found))
+    names = [sys.executable, "setup/names.py", str(found), str(module)]
+    subprocess.run(names, cwd=ROOT, check=True)
+    short = module.read_text("utf-8")
+    assert _node(str(module)) == said == 'Kept 3 [1,2,"[3,10]"] {"id":7,"more":8} -4 caught\n'
+    assert "export class Kept" in short
+    assert "export let given" in short
+    assert not re.search(r"\b(outer|inner|ids|_hidden|reason|first)\b", short)
+
+
+def _node(*arguments: str) -> str:
+    done = subprocess.run(
+        [node_program(), *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return done.stdout
 
 
 def test_the_commands_of_the_page_print_what_they_are_redirected_to() -> None:
