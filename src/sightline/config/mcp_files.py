@@ -56,9 +56,8 @@ class McpEntry(msgspec.Struct, frozen=True):
     @property
     def consent(self) -> str:
         """What a consent is kept by: of another definition it is another one."""
-        return (
-            f"{self.path}#{hashlib.sha256(f'{self.name} {self.definition}'.encode()).hexdigest()}"
-        )
+        digest = hashlib.sha256(f"{self.name} {self.definition}".encode()).hexdigest()
+        return f"{self.path}#{digest}"
 
 
 _files: Final = msgspec.json.Decoder(_File)

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from sightline.context.ledger.memos import index_memo
-from sightline.context.ledger.rows import Row, RowReader, RowWriter
+from sightline.context.ledger.rows import Row, RowReader, RowWriter, scan_table
 from sightline.context.ledger.schema import HELD, TABLES
 from sightline.context.ledger.seal import ZERO
 from sightline.context.ledger.store import Store, Watch
@@ -125,6 +125,4 @@ class _Copying:
                 db.count_from(name, highest)
 
     def _rows(self, table: str, where: str, values: tuple[int, ...]) -> Iterator[Row]:
-        names = _COLUMNS[table]
-        for row in self._source.scan(f"SELECT {', '.join(names)} FROM {table} {where}", values):
-            yield dict(zip(names, row, strict=True))
+        return scan_table(self._source, table, _COLUMNS[table], where, values)

@@ -15,8 +15,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from sightline.context.ledger.rows import Row, RowReader, with_json
-from sightline.context.ledger.store import Noun, Store
-from sightline.context.ledger.transaction import Transaction
+from sightline.context.ledger.store import Noun, Store, Transaction
 from sightline.context.ledger.usage import StoredUsage, add_usage
 from sightline.context.messages.gate import Gate
 from sightline.errors import NotFound
@@ -85,7 +84,8 @@ class Exchanges(Noun):
             elsewhere = bool(new.sent_at)
             usage_id = add_usage(tx, self._gate, session, new.usage, None, inherited=elsewhere)
         base, depth = b"", CHAIN
-        if new.like is not None and _is_in(tx.db, new.like, session["id"]):
+        here = "SELECT 1 FROM exchanges WHERE id = ? AND session_id = ?"
+        if new.like is not None and tx.db.fetch(here, (new.like, session["id"])):
             base, depth = self._body(tx.db, new.like)
         if depth >= CHAIN:
             base, depth = b"", -1
@@ -176,11 +176,6 @@ class _Source(msgspec.Struct):
 
 # Made once, at import: msgspec crashes where two threads are the first to read a type.
 _abouts: Final = msgspec.json.Decoder(_Source)
-
-
-def _is_in(db: RowReader, number: int, session_id: int) -> bool:
-    wanted = "SELECT 1 FROM exchanges WHERE id = ? AND session_id = ?"
-    return bool(db.fetch(wanted, (number, session_id)))
 
 
 Passage: TypeAlias = tuple[int, int] | bytes  # where it stands in the base and how long; or new

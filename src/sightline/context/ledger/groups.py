@@ -21,9 +21,8 @@ from sightline.context.ledger.codec import ENTRY_COLUMNS, KEPT, entry_of, kept_i
 from sightline.context.ledger.history import group_rows
 from sightline.context.ledger.rows import Row, RowReader, at_most, first, marks
 from sightline.context.ledger.schema import TABLES
-from sightline.context.ledger.seal import ZERO, group_chain
-from sightline.context.ledger.store import Noun
-from sightline.context.ledger.transaction import Transaction, seal
+from sightline.context.ledger.seal import ZERO, group_chain, seal
+from sightline.context.ledger.store import Noun, Transaction
 from sightline.context.ledger.writer import LEFT, leave
 from sightline.context.messages.parts import Entry
 from sightline.context.messages.state import extract_state
@@ -96,8 +95,6 @@ class Groups(Noun):
 
     def at(self, session_id: int, seqs: Sequence[int]) -> list[Group]:
         """List some groups by their places, gone ones too; of those, no prompt is left."""
-        if not seqs:
-            return []
         return self._listed(f"seq IN ({marks(seqs)}) ORDER BY seq", session_id, *seqs)
 
     def calling(self, session_id: int, name: str) -> frozenset[int]:
@@ -129,15 +126,11 @@ class Groups(Noun):
 
     def statuses(self, session_id: int, group_ids: Sequence[int]) -> dict[int, GroupStatus]:
         """Tell what became of some groups."""
-        if not group_ids:
-            return {}
         sql = f"SELECT id, status FROM groups WHERE session_id = ? AND id IN ({marks(group_ids)})"
         return dict(self._fetch(sql, session_id, *group_ids))
 
     def seqs(self, group_ids: Sequence[int]) -> dict[int, int]:
         """Tell where in their sessions some groups stand, as `seq`."""
-        if not group_ids:
-            return {}
         sql = f"SELECT id, seq FROM groups WHERE id IN ({marks(group_ids)})"
         return dict(self._fetch(sql, *group_ids))
 

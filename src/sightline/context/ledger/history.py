@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from sightline.context.ledger.attachments import entries_of, fetching, names_in
 from sightline.context.ledger.codec import ENTRY_COLUMNS, entry_of, parts_of, size_of, without_bytes
 from sightline.context.ledger.rows import Row, RowReader, find_session, first, the_session
+from sightline.context.ledger.seal import seal
 from sightline.context.ledger.store import Store
-from sightline.context.ledger.transaction import seal
 from sightline.context.ledger.writer import Written
 from sightline.context.messages.parts import Entry, by_group
 from sightline.context.messages.window import TokenWindow, Window

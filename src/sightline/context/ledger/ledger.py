@@ -25,6 +25,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Self
 
+import msgspec
+
 from sightline._keywords import names_keywords
 from sightline.context.ledger.attachments import Attachments, entries_of
 from sightline.context.ledger.codec import ENTRY_COLUMNS, bytes_in
@@ -39,16 +41,15 @@ from sightline.context.ledger.portable import export_session, import_session
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit, describe
 from sightline.context.ledger.sessions import Session, Sessions, check_head
 from sightline.context.ledger.sqlite.store import SqliteStore
-from sightline.context.ledger.store import Clock, Mode, Store, Watch, now_utc
+from sightline.context.ledger.store import Clock, Mode, Store, Transaction, Watch, now_utc
 from sightline.context.ledger.threads import Threads
-from sightline.context.ledger.transaction import Transaction
 from sightline.context.ledger.usage import Accounts, StoredUsage, add_usage
 from sightline.context.ledger.verify import VerifyReport, verify
 from sightline.context.ledger.work import Work
 from sightline.context.ledger.writer import Writer
 from sightline.context.messages.gate import Gate, LedgerLimits
 from sightline.context.messages.given import message_given
-from sightline.context.messages.parts import Draft, Entry, Message, outcome_of
+from sightline.context.messages.parts import Draft, Entry, Message
 from sightline.context.messages.window import TokenWindow, Window
 from sightline.context.tokens.tokens import ESTIMATE, counter_for
 from sightline.errors import InvalidInput, LedgerUnavailable, MissingExtra
@@ -159,17 +160,8 @@ class Ledger:
                 writer.open_group(draft.message.role)
                 if usage is not None and usage_id is None and draft.message.role == "assistant":
                     usage_id = add_usage(tx, self._gate, session, usage, writer.group_id)
-                entries.append(
-                    writer.add(
-                        draft.message,
-                        outcome=outcome_of(draft.message, incomplete=draft.incomplete),
-                        strategy=strategy,
-                        tokens=draft.tokens or 0,
-                        basis=draft.basis,
-                        key=key,
-                        usage_id=usage_id if draft.message.role == "assistant" else None,
-                    )
-                )
+                came_of = usage_id if draft.message.role == "assistant" else None
+                entries.append(writer.add(draft, strategy=strategy, key=key, usage_id=came_of))
             if usage is not None and usage_id is None:
                 raise InvalidInput("usage belongs to an assistant's message, and there is none")
             writer.finish()
@@ -361,9 +353,7 @@ class Ledger:
             [tokens] = counter_for(ESTIMATE).weigh([message], remember=False)
             return Draft(message, tokens, "estimated", draft.incomplete)
         self._gate.count(draft.tokens, "a message's tokens")
-        if message is draft.message:
-            return draft
-        return Draft(message, draft.tokens, draft.basis, draft.incomplete)
+        return msgspec.structs.replace(draft, message=message)
 
 
 def _engine_for(path: str | os.PathLike[str]) -> Callable[..., Store]:

@@ -21,8 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from sightline.context.ledger.rows import Row, RowReader, RowWriter, at_most, first, marks, portions
-from sightline.context.ledger.store import Noun
-from sightline.context.ledger.transaction import Transaction
+from sightline.context.ledger.store import Noun, Transaction
 from sightline.context.messages.memos import (
     TOP,
     Memo,
@@ -157,7 +156,8 @@ class MemoShelf:
     def find(self, reference: str) -> tuple[Memos, Memo]:
         """Find a memo by its reference, and the ledger that it is in."""
         read = _REFERENCE.fullmatch(reference)
-        name = self._by_letter(read[1]) if read else None
+        # Without a letter the first one: every name begins with nothing.
+        name = next((name for name in self.names if read and name.startswith(read[1])), None)
         if read is None or name is None:
             raise InvalidInput(f"a memo is called {self._forms()}; not {reference[:40]!r}")
         home = self._homes[name]
@@ -190,11 +190,6 @@ class MemoShelf:
 
     def _there(self) -> list[tuple[str, Memos]]:
         return [(name, home) for name, home in self._homes.items() if isinstance(home, Memos)]
-
-    def _by_letter(self, letter: str) -> str | None:
-        if not letter:
-            return self.names[0]
-        return next((name for name in self.names if name.startswith(letter)), None)
 
     def _forms(self) -> str:
         others = [f"{name[0]} and its number ({name})" for name in self.names[1:]]
@@ -248,8 +243,6 @@ def _keywords(db: RowReader, prompt: str) -> tuple[str, ...]:
 
 def _matches(db: RowReader, table: str, words: Sequence[str]) -> dict[int, int]:
     """Count how many of the words each memo has in an index."""
-    if not words:
-        return {}
     found = f"SELECT memo_id, count(*) FROM {table} WHERE word IN ({marks(words)}) GROUP BY memo_id"
     return dict(db.fetch(found, words))
 

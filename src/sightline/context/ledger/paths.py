@@ -44,15 +44,9 @@ def address_of(url: str) -> Address:
         raise InvalidInput("a tenant has a name")
     kept = [(name, value) for name, value in given if name != "tenant"]
     shown = [(name, value) for name, value in given if name not in ("password", "sslpassword")]
-    return Address(
-        urlunsplit(parts._replace(query=urlencode(kept))),
-        tenant,
-        urlunsplit(
-            parts._replace(
-                netloc=f"{user.partition(':')[0]}{at}{host}", query=urlencode(shown, safe="/")
-            )
-        ),
-    )
+    netloc = f"{user.partition(':')[0]}{at}{host}"
+    name = parts._replace(netloc=netloc, query=urlencode(shown, safe="/"))
+    return Address(urlunsplit(parts._replace(query=urlencode(kept))), tenant, urlunsplit(name))
 
 
 def default_path() -> Path:

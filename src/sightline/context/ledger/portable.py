@@ -25,20 +25,11 @@ from sightline.context.ledger.attachments import fetching
 from sightline.context.ledger.codec import from_columns, kept_in
 from sightline.context.ledger.rows import Row, find_session, with_json
 from sightline.context.ledger.sessions import Session, name_for, new_session, session_of
-from sightline.context.ledger.store import Store, written
-from sightline.context.ledger.transaction import Transaction
+from sightline.context.ledger.store import Store, Transaction, written
 from sightline.context.ledger.usage import USAGE_COLUMNS, StoredUsage, add_usage
 from sightline.context.ledger.writer import Writer, leave
 from sightline.context.messages.gate import Gate
-from sightline.context.messages.parts import (
-    Basis,
-    Message,
-    Outcome,
-    Part,
-    Role,
-    ToolResult,
-    outcome_of,
-)
+from sightline.context.messages.parts import Basis, Draft, Message, Outcome, Part, Role, ToolResult
 from sightline.context.messages.window import Window
 from sightline.context.projection.moment import parse_moment
 from sightline.errors import InvalidInput, TooLarge
@@ -216,12 +207,10 @@ class _Import:
             self._open = line.group_id
             if line.group_id is not None:
                 self._groups[line.group_id] = self._writer.group_id
+        tokens = self._gate.count(line.tokens, "tokens")
         self._writer.add(
-            message,
-            outcome=outcome_of(message, incomplete=line.outcome == "incomplete"),
+            Draft(message, tokens, line.tokens_basis, line.outcome == "incomplete"),
             strategy=self._gate.line(line.parsing_strategy, "a strategy"),
-            tokens=self._gate.count(line.tokens, "tokens"),
-            basis=line.tokens_basis,
             created_at=moment,
             usage_id=self._request(line.usage_id),
         )

@@ -130,6 +130,14 @@ def at_most(limit: int) -> int:
     return _NO_LIMIT if limit < 0 else limit
 
 
+def scan_table(
+    db: RowReader, table: str, names: Sequence[str], where: str = "", values: Values = ()
+) -> Iterator[Row]:
+    """Read columns of a table one row after the other, by their names."""
+    for row in db.scan(f"SELECT {', '.join(names)} FROM {table} {where}", values):
+        yield dict(zip(names, row, strict=True))
+
+
 def with_json(row: Sequence[Any], at: int) -> list[Any]:
     """Give the values of a row with the JSON of one of them read; null stays null."""
     values = list(row)
@@ -144,5 +152,5 @@ def portions(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
 
 
 def marks(values: Sequence[object]) -> str:
-    """Write one `?` for each value."""
-    return ", ".join("?" * len(values))
+    """Write one `?` for each value; for none what no value is equal to: `IN (NULL)`."""
+    return ", ".join("?" * len(values)) or "NULL"

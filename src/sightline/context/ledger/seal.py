@@ -25,6 +25,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from sightline.context.ledger.schema import TABLES
+
 Value: TypeAlias = str | int | bytes | float | None
 
 ZERO: Final = bytes(32)
@@ -43,8 +45,9 @@ _MODULUS: Final = 1 << 256
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-def row_digest(table: str, values: Sequence[Value]) -> bytes:
-    """Seal one row of a table."""
+def seal(table: str, row: Mapping[str, Value]) -> bytes:
+    """Seal one row of a table: its sealed columns, those that it lacks as null."""
+    values = [row.get(name) for name in TABLES[table].sealed]
     return sha256(_encode((table, *_trimmed(values)))).digest()
 
 

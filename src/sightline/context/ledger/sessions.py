@@ -19,10 +19,10 @@ from sightline.context.ledger.groups import objects_of
 from sightline.context.ledger.rows import Row, RowReader, RowWriter, at_most, find_session
 from sightline.context.ledger.schema import HELD
 from sightline.context.ledger.seal import ZERO
-from sightline.context.ledger.store import Noun
-from sightline.context.ledger.transaction import Transaction
+from sightline.context.ledger.store import Noun, Transaction
 from sightline.context.ledger.writer import LEFT, Writer, leave
 from sightline.context.messages.gate import Gate
+from sightline.context.messages.parts import Draft
 from sightline.context.messages.window import Window
 from sightline.errors import InvalidInput, NotFound, SessionChanged
 
@@ -47,6 +47,10 @@ _FIRST_QUESTION: Final = (
     "WHERE session_id = sessions.id AND role = 'user' ORDER BY seq LIMIT 1"
 )
 _REQUESTS: Final = "FROM usage WHERE session_id = sessions.id AND inherited = 0"
+_GONE_ON_WITH: Final = (
+    "NOT (coalesce(kind, '') = 'ask' AND next_group < 2) AND parent IS NULL "
+    "AND NOT (coalesce(kind, '') LIKE 'gateway%' AND live_groups = 0)"
+)
 _COST: Final = f"SELECT sum(cost_nanousd) {_REQUESTS}"
 _UNPRICED: Final = f"SELECT count(*) - count(cost_nanousd) {_REQUESTS}"
 
@@ -169,14 +173,7 @@ class Sessions(Noun):
         agent's sessions, and those that another one started; with it, these stand behind the one
         that did.
         """
-        chosen = (
-            ""
-            if single
-            else (
-                "WHERE NOT (coalesce(kind, '') = 'ask' AND next_group < 2) AND parent IS NULL "
-                "AND NOT (coalesce(kind, '') LIKE 'gateway%' AND live_groups = 0) "
-            )
-        )
+        chosen = "" if single else f"WHERE {_GONE_ON_WITH} "
         rows = self._rows(
             f"SELECT sessions.*, ({_FIRST_QUESTION}) AS question, "
             f"({_COST}) AS cost, ({_UNPRICED}) AS unpriced FROM sessions {chosen}"
@@ -424,11 +421,8 @@ def _copy_groups(tx: Transaction, source: Row, copy: Row) -> None:
         for *columns, outcome in rows:
             [entry] = entries_of(tx.db, tx.attachments, [tuple(columns)])
             writer.add(
-                entry.message,
-                outcome=outcome,
+                Draft(entry.message, entry.tokens, entry.basis, outcome == "incomplete"),
                 strategy=entry.parsing_strategy,
-                tokens=entry.tokens,
-                basis=entry.basis,
                 created_at=entry.created_at,
                 usage_id=requests.get(entry.usage_id),
             )

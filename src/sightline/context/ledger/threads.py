@@ -22,13 +22,12 @@ from sightline.context.ledger.attachments import Attachments, fetching, names_in
 from sightline.context.ledger.codec import from_columns
 from sightline.context.ledger.groups import forget_undone
 from sightline.context.ledger.history import HistoryReader
-from sightline.context.ledger.rows import Row, RowReader, at_most, first, marks, portions
+from sightline.context.ledger.rows import Row, RowReader, first, marks, portions
 from sightline.context.ledger.sessions import delete_session, new_session
-from sightline.context.ledger.store import Noun, Store
-from sightline.context.ledger.transaction import Transaction
+from sightline.context.ledger.store import Noun, Store, Transaction
 from sightline.context.ledger.writer import Writer
 from sightline.context.messages.gate import Gate, guarded
-from sightline.context.messages.parts import Message, outcome_of
+from sightline.context.messages.parts import Draft, Message
 from sightline.context.tokens.tokens import ESTIMATE, counter_for
 from sightline.errors import InvalidInput, TooLarge
 
@@ -142,10 +141,10 @@ class Threads(Noun):
                 return None
             row = rows[0]
             key = CheckpointKey(thread, namespace, row["checkpoint"])
-            shown = row["shown"]
-            numbers = None if shown is None else _numbers(shown)
-            objects = self._store.attachments
-            messages = None if numbers is None else _messages(db, session_id, numbers, objects)
+            messages = None
+            if row["shown"] is not None:
+                objects = self._store.attachments
+                messages = _messages(db, session_id, _numbers(row["shown"]), objects)
             writes = db.fetch(
                 f"SELECT {', '.join(CheckpointWrite._fields)} FROM checkpoint_writes "
                 f"WHERE {_ONE} ORDER BY path, task, number",
@@ -158,17 +157,13 @@ class Threads(Noun):
         self, thread: str | None = None, namespace: str | None = None, *, before: str | None = None
     ) -> list[CheckpointKey]:
         """Name the checkpoints of a thread, or of all, the newest first."""
-        names = {"name": thread, "namespace": namespace}
-        chosen = {column: value for column, value in names.items() if value is not None}
-        where = "".join(f" AND {column} = ?" for column in chosen)
-        where += "" if before is None else " AND checkpoint < ?"
-        with self._store.read() as db:
-            rows = db.fetch(
-                "SELECT name, namespace, checkpoint FROM checkpoints "
-                f"JOIN sessions ON sessions.id = session_id{where} "
-                "ORDER BY checkpoint DESC LIMIT ?",
-                (*chosen.values(), *([] if before is None else [before]), at_most(-1)),
-            )
+        rules = {"name = ?": thread, "namespace = ?": namespace, "checkpoint < ?": before}
+        chosen = {rule: value for rule, value in rules.items() if value is not None}
+        rows = self._fetch(
+            "SELECT name, namespace, checkpoint FROM checkpoints JOIN sessions ON "
+            f"{' AND '.join(['sessions.id = session_id', *chosen])} ORDER BY checkpoint DESC",
+            *chosen.values(),
+        )
         return [CheckpointKey(*row) for row in rows]
 
     def delete(self, keys: Iterable[CheckpointKey]) -> None:
@@ -235,10 +230,7 @@ class Threads(Noun):
             weights = counter_for(ESTIMATE).weigh([new for _, new in news], remember=False)
             for (key, message), tokens in zip(news, weights, strict=True):
                 writer.open_group(message.role)
-                entry = writer.add(
-                    message, outcome=outcome_of(message), strategy=_STRATEGY, tokens=tokens,
-                    basis="estimated", key=key,
-                )  # fmt: skip
+                entry = writer.add(Draft(message, tokens), strategy=_STRATEGY, key=key)
                 numbers[key] = entry.id
                 entries.append(entry)
             writer.finish()

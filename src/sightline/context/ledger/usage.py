@@ -16,8 +16,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from sightline.context.ledger.rows import Row, marks, with_json
-from sightline.context.ledger.store import Noun
-from sightline.context.ledger.transaction import Transaction
+from sightline.context.ledger.store import Noun, Transaction
 from sightline.context.messages.gate import Gate
 from sightline.context.messages.parts import Basis
 from sightline.errors import InvalidInput, NotFound
@@ -152,7 +151,7 @@ class Accounts(Noun):
         found: dict[int, list[StoredUsage]] = {group_id: [] for group_id in group_ids}
         chosen = f"session_id = ? AND group_id IN ({marks(group_ids)})"
         sql = f"SELECT group_id, {USAGE_COLUMNS} FROM usage WHERE {chosen} ORDER BY id"
-        for group_id, *columns in self._fetch(sql, session_id, *group_ids) if found else ():
+        for group_id, *columns in self._fetch(sql, session_id, *group_ids):
             found[group_id].append(StoredUsage(*with_json(columns, -1)))
         return found
 
@@ -228,8 +227,6 @@ class Accounts(Noun):
 
     def receipt_texts(self, receipt_ids: Sequence[int]) -> dict[int, str]:
         """Read the bodies of some receipts as JSON, for who needs little of each."""
-        if not receipt_ids:
-            return {}
         sql = f"SELECT id, body FROM receipts WHERE id IN ({marks(receipt_ids)})"
         return dict(self._fetch(sql, *receipt_ids))
 

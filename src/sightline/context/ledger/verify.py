@@ -27,11 +27,10 @@ from sightline.context.ledger.attachments import Attachments, fetching, is_row
 from sightline.context.ledger.codec import KEPT, kept_in
 from sightline.context.ledger.groups import kept_in_undone
 from sightline.context.ledger.memos import memo_stems
-from sightline.context.ledger.rows import Row, RowReader, first
+from sightline.context.ledger.rows import Row, RowReader, first, scan_table
 from sightline.context.ledger.schema import TABLES
-from sightline.context.ledger.seal import ZERO, Value, broken_seals, group_chain, tally_move
+from sightline.context.ledger.seal import ZERO, Value, broken_seals, group_chain, seal, tally_move
 from sightline.context.ledger.store import Store, Watch
-from sightline.context.ledger.transaction import seal
 from sightline.errors import LedgerDamaged
 
 _SEALED: Final = TABLES["messages"].sealed
@@ -121,9 +120,14 @@ class _Check:
 
     def run(self) -> None:
         """Read every table and note what is wrong."""
-        for stage in (self._sessions, self._strays, self._memos, self._ledger):
-            if stage != self._strays or self._since is None:
-                self._guarded(stage)
+        stages = [self._sessions, self._strays, self._memos, self._ledger]
+        if self._since is not None:
+            stages.remove(self._strays)
+        for stage in stages:
+            try:
+                stage()
+            except self._damage as error:  # a file too broken to be read is a finding, not a crash
+                self.find(f"the {stage.__name__.strip('_')} cannot be read: {error}")
 
     def report(self) -> VerifyReport:
         return VerifyReport(**self._counts, findings=tuple(self._findings), seals=self._seals)
@@ -133,14 +137,6 @@ class _Check:
         self._faults += 1
         if len(self._findings) < _MAX_FINDINGS:
             self._findings.append(finding)
-
-    def _guarded(self, stage: Callable[[], None]) -> None:
-        """Run a stage; a file too broken to be read is a finding, not a crash."""
-        try:
-            stage()
-        except self._damage as error:
-            name = stage.__name__.strip("_").replace("_", " ")
-            self.find(f"the {name} cannot be read: {error}")
 
     def _sessions(self) -> None:
         tallies = self._tallies() if self._since is None else {}
@@ -322,6 +318,4 @@ class _Check:
             self.find(finding)
 
     def _rows(self, table: str, where: str = "", values: tuple[Value, ...] = ()) -> Iterator[Row]:
-        names = TABLES[table].names
-        for row in self._db.scan(f"SELECT {', '.join(names)} FROM {table} {where}", values):
-            yield dict(zip(names, row, strict=True))
+        return scan_table(self._db, table, TABLES[table].names, where, values)

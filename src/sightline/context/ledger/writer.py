@@ -15,8 +15,8 @@ from sightline.context.ledger.codec import to_columns, tool_call_id_of
 from sightline.context.ledger.rows import Row
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import ZERO, Value, group_chain, message_digest
-from sightline.context.ledger.transaction import Transaction
-from sightline.context.messages.parts import Basis, Entry, Message, Outcome, Role, Status
+from sightline.context.ledger.store import Transaction
+from sightline.context.messages.parts import Draft, Entry, Role, Status, outcome_of
 from sightline.context.messages.state import extract_state
 from sightline.errors import TooLarge
 
@@ -55,19 +55,16 @@ class Writer:
         group_id: int = self._group["id"]
         return group_id
 
-    def continue_group(self) -> bool:
-        """Go on with the session's last group, if it is live."""
-        last = self._tx.db.last_group(self._session["id"])
+    def open_group(self, role: Role) -> None:
+        """Open the group of a message: a user's begins one, any other joins the last live one."""
+        if role != "user" and self._group is not None:
+            return
+        last = None if role == "user" else self._tx.db.last_group(self._session["id"])
         if last is None or last[0]["status"] != "live":
-            return False
+            self.start_group()
+            return
         self._group, self._before = last
         self._digest_before = self._group["content_digest"]
-        return True
-
-    def open_group(self, role: Role) -> None:
-        """Open the group of a message: a user's begins one, any other joins the last one."""
-        if role == "user" or (self._group is None and not self.continue_group()):
-            self.start_group()
 
     def start_group(self, *, dropped: bool = False, created_at: str | None = None) -> int:
         """Begin a new group; return its id."""
@@ -97,12 +94,9 @@ class Writer:
 
     def add(
         self,
-        message: Message,
+        draft: Draft,
         *,
-        outcome: Outcome,
         strategy: str,
-        tokens: int,
-        basis: Basis,
         created_at: str | None = None,
         key: str | None = None,
         usage_id: int | None = None,
@@ -110,6 +104,8 @@ class Writer:
         """Store one message at the end of the open group."""
         assert self._group is not None  # noqa: S101 - callers open a group first
         group, session = self._group, self._session
+        message, tokens, basis = draft.message, draft.tokens or 0, draft.basis
+        outcome = outcome_of(message, incomplete=draft.incomplete)
         self._kept = 0
         content, parts = to_columns(message, self._keep)
         size = self._bounded(_bytes(content) + _bytes(parts or "") + self._kept)

@@ -27,9 +27,7 @@ UPPER: Final = bytes(range(ord("A"), ord("Z") + 1))
 DIGITS: Final = b"0123456789"
 SPACES: Final = b" \t\n\r\x0b\x0c"
 NON_ASCII: Final = bytes(range(0x80, 0x100))
-CLASSES: Final = (LOWER, UPPER, DIGITS, SPACES, NON_ASCII)
-LISTED: Final = b"".join(CLASSES)
-REST: Final = bytes(byte for byte in range(256) if byte not in LISTED)
+REST: Final = bytes({*range(256)}.difference(LOWER, UPPER, DIGITS, SPACES, NON_ASCII))
 
 # Tokens per byte, in thousandths, so that the sum is exact and the same everywhere.
 THOUSANDTHS: Final = {

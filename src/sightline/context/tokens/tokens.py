@@ -316,7 +316,9 @@ def _tokenizer(encoding: str) -> Engine:
 
     def tally(texts: Sequence[str]) -> list[int]:
         try:
-            return batch_count(texts, encoding, threads=_threads(texts))
+            # Every core (0) only where starting threads costs less than it saves.
+            threads = 0 if sum(map(len, texts)) > PARALLEL_CHARS else 1
+            return batch_count(texts, encoding, threads=threads)
         except UnicodeEncodeError:
             return batch_count([_well_formed(text) for text in texts], encoding)
 
@@ -324,11 +326,6 @@ def _tokenizer(encoding: str) -> Engine:
 
 
 PARALLEL_CHARS: Final = 1_000_000
-
-
-def _threads(texts: Sequence[str]) -> int:
-    """Use every core (0) only where starting threads costs less than it saves."""
-    return 0 if sum(map(len, texts)) > PARALLEL_CHARS else 1
 
 
 def _well_formed(text: str) -> str:

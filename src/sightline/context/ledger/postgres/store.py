@@ -41,8 +41,7 @@ from sightline.context.ledger.postgres.wake import EVERY_S, Listener, tell
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit
 from sightline.context.ledger.rows import Row, RowReader
 from sightline.context.ledger.sqlite.store import SqliteStore
-from sightline.context.ledger.store import Clock, Mode, Store, Watch, now_utc, written
-from sightline.context.ledger.transaction import Transaction
+from sightline.context.ledger.store import Clock, Mode, Store, Transaction, Watch, now_utc, written
 from sightline.errors import LedgerUnusable, SessionChanged, SightlineError
 
 _T = TypeVar("_T")

@@ -19,16 +19,12 @@ from typing import Final
 from uuid import uuid4
 
 import apsw
-import msgspec
 
 from sightline.context.ledger.attachments import sync
-from sightline.context.ledger.memos import index_memo
 from sightline.context.ledger.rows import Row
-from sightline.context.ledger.seal import ZERO
-from sightline.context.ledger.sqlite.rows import SqliteWriter, fetch
-from sightline.context.ledger.sqlite.steps import FORMAT, STEMS_FORMAT, format_of, migrate
-from sightline.context.ledger.sqlite.takeover import take_over
-from sightline.context.ledger.transaction import seal
+from sightline.context.ledger.seal import ZERO, seal
+from sightline.context.ledger.sqlite.rows import SqliteWriter
+from sightline.context.ledger.sqlite.steps import FORMAT, bring, format_of, migrate
 from sightline.errors import InvalidInput, LedgerDamaged, LedgerUnavailable, LedgerUnusable
 
 BUSY_TIMEOUT_MS: Final = 60_000
@@ -49,18 +45,9 @@ def open_for_writing(path: Path, now: str, vfs: str | None = None) -> apsw.Conne
         connection.execute("PRAGMA checkpoint_fullfsync = ON")
         # What is removed is overwritten, not merely unlinked from its page.
         connection.execute("PRAGMA secure_delete = ON")
-        migrate(connection, reached=partial(_bring, connection, path, now))
+        migrate(connection, reached=partial(bring, connection, path, now))
+        _found(connection, now)
     return connection
-
-
-def _bring(connection: apsw.Connection, path: Path, now: str, reached: int) -> None:
-    """Do what the migration to a format needs beyond its SQL."""
-    take_over(connection, path, now, reached)
-    if reached == STEMS_FORMAT:
-        writer = SqliteWriter(connection)
-        for memo in fetch(connection, "SELECT id, content, tags FROM llm_memos"):
-            with contextlib.suppress(msgspec.DecodeError):  # tags that are damaged: verify says so
-                index_memo(writer, *memo)
 
 
 def open_for_reading(path: Path) -> apsw.Connection:
@@ -84,7 +71,7 @@ def open_for_reading(path: Path) -> apsw.Connection:
         return _opened_for_reading(path, "immutable=1")
 
 
-def found(connection: apsw.Connection, now: str) -> None:
+def _found(connection: apsw.Connection, now: str) -> None:
     """Give a new ledger its identity; a ledger that has one keeps it."""
     if connection.execute("SELECT 1 FROM ledger").get:
         return

@@ -117,13 +117,7 @@ class QueryProcess:
             return self._worker
         self._stop()
         worker = subprocess.Popen(
-            [
-                sys.executable,
-                "-P",
-                "-m",
-                "sightline.context.ledger.sqlite.worker",
-                str(self._path.absolute()),
-            ],
+            [sys.executable, "-P", "-m", QueryRequest.__module__, str(self._path.absolute())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

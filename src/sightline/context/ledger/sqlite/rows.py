@@ -9,8 +9,7 @@ from typing import Any, Final
 import apsw
 
 from sightline.context.ledger.rows import Row, Statement, Values, marks, rewriting, rewritten
-from sightline.context.ledger.seal import ZERO, Value, tally_move
-from sightline.context.ledger.transaction import seal
+from sightline.context.ledger.seal import ZERO, Value, seal, tally_move
 
 _LAST_ID: Final = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
 

@@ -2,17 +2,30 @@
 
 A ledger is one SQLite file (application id `SLGN`, `user_version` = the format's
 number). `MIGRATIONS[n]` brings format n to n+1, in one transaction, and is never
-edited once released: a ledger of any age opens by running what it lacks.
+edited once released: a ledger of any age opens by running what it lacks. `bring` does what a
+step needs beyond its SQL, in the step's own transaction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
 
 import apsw
+import msgspec
 
-from sightline.errors import LedgerUnusable
+from sightline.context.ledger.memos import index_memo
+from sightline.context.ledger.paths import journal_path
+from sightline.context.ledger.schema import TABLES
+from sightline.context.ledger.seal import Value
+from sightline.context.ledger.sqlite.rows import SqliteWriter, fetch
+from sightline.context.ledger.store import Transaction
+from sightline.context.ledger.writer import leave
+from sightline.context.messages.gate import Gate
+from sightline.context.tokens.estimate import Calibrations
+from sightline.errors import InvalidInput, LedgerUnusable
 
 APPLICATION_ID: Final = int.from_bytes(b"SLGN", "big")
 
@@ -222,6 +235,9 @@ CREATE UNIQUE INDEX attachments_by_name ON attachments (session_id, sha256);
 """,
 )
 STEMS_FORMAT: Final = 7
+_OWN_RECORD: Final = 5  # from here on, what is under way is in the ledger itself
+_WIRE_FORMAT: Final = 1
+_FOLD: Final = "fold "
 FORMAT: Final = len(MIGRATIONS)
 # The tables that never give a number twice; SQLite keeps their highest in `sqlite_sequence`.
 NUMBERED: Final = ("sessions", "groups", "messages", "llm_memos", "usage", "receipts", "exchanges")
@@ -270,3 +286,112 @@ def format_of(connection: apsw.Connection) -> int:
             f"this ledger has format {version}; this version of sightline reads up to {FORMAT}"
         )
     return int(version)
+
+
+def bring(connection: apsw.Connection, path: Path, now: str, reached: int) -> None:
+    """Do what the migration to a format needs beyond its SQL."""
+    _take_over(connection, path, now, reached)
+    if reached == STEMS_FORMAT:
+        writer = SqliteWriter(connection)
+        for memo in fetch(connection, "SELECT id, content, tags FROM llm_memos"):
+            with suppress(msgspec.DecodeError):  # tags that are damaged: verify says so
+                index_memo(writer, *memo)
+
+
+def _take_over(connection: apsw.Connection, ledger: Path, now: str, reached: int) -> None:
+    """Take over what the wire file of a ledger knows; once, at the step to format 5.
+
+    Up to format 4 of the ledger its wire file beside it (format 1) named the owners of sessions
+    and kept replies and calls that were open, folds, strategies' states and calibrations. A wire
+    file that cannot be read has nothing: it could always be deleted.
+    """
+    wire = journal_path(ledger)
+    if reached != _OWN_RECORD or not wire.is_file():
+        return
+    if not fetch(connection, "SELECT 1 FROM ledger"):
+        return  # a ledger that is only being made has no past
+    try:
+        rows = _wire_rows(wire)
+    except (apsw.Error, UnicodeDecodeError):
+        return
+    if rows:
+        changing = SqliteWriter(connection)
+        _Taking(Transaction(changing, now)).take(rows)
+        changing.finish()
+
+
+def _wire_rows(wire: Path) -> dict[str, list[tuple[Any, ...]]]:
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    source = apsw.Connection(f"{wire.absolute().as_uri()}?mode=ro", flags=flags)
+    try:
+        source.set_busy_timeout(10_000)
+        if fetch(source, "PRAGMA user_version") != [(_WIRE_FORMAT,)]:
+            return {}
+        tables = ("owners", "partials", "calls", "strategy_states", "notes")
+        return {table: fetch(source, f"SELECT * FROM {table}") for table in tables}
+    finally:
+        source.close()
+
+
+class _Taking:
+    """Rows of a wire file on their way into a ledger; of sessions that are there."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._gate = Gate()
+        self._sessions = {number for (number,) in tx.db.fetch("SELECT id FROM sessions")}
+        self._groups = set(
+            tx.db.fetch("SELECT session_id, id FROM groups WHERE status IN ('live', 'dropped')")
+        )
+
+    def take(self, rows: dict[str, list[tuple[Any, ...]]]) -> None:
+        """Take everything, and seal what is sealed."""
+        takers: dict[str, Callable[..., None]] = {
+            "owners": self._owner,
+            "partials": self._reply,
+            "calls": self._call,
+            "strategy_states": self._strategy_state,
+            "notes": self._note,
+        }
+        for table, taken in takers.items():
+            for row in rows[table]:
+                try:
+                    taken(*row)
+                except (InvalidInput, ValueError, TypeError, msgspec.MsgspecError):
+                    continue  # not what a host wrote
+        self._tx.finish()
+
+    def _put(self, table: str, *values: Value) -> None:
+        self._tx.db.insert(table, dict(zip(TABLES[table].names, values, strict=True)))
+
+    def _owner(self, session_id: int, owner: str) -> None:
+        if session_id in self._sessions:
+            self._put("owners", session_id, owner)
+
+    def _reply(
+        self, session_id: int, group: int, after: int, strategy: str, text: str, thoughts: str
+    ) -> None:
+        if (session_id, group) in self._groups:
+            words = [self._gate.beginning(part, whole=True) for part in (text, thoughts)]
+            self._put("open_replies", session_id, group, after, strategy, *words)
+
+    def _call(self, session_id: int, group: int, call_id: str, state: str) -> None:
+        if (session_id, group) in self._groups:
+            call_id = self._gate.beginning(call_id, whole=True)
+            self._put("open_calls", session_id, group, call_id, state)
+
+    def _strategy_state(self, session_id: int, group: int, state: bytes) -> None:
+        if (session_id, group) in self._groups:
+            value = msgspec.json.decode(state, type=dict[str, Any])
+            body = self._gate.json(value, "a strategy's state", self._gate.limits.strategy_state)
+            leave(self._tx, self._tx.session(session_id), "strategy_states", group, body)
+
+    def _note(self, name: str, value: bytes) -> None:
+        if name == "calibrations":
+            for model, calibration in Calibrations.decode(value).models.items():
+                name = self._gate.line(model, "a model's name")
+                self._put("calibrations", name, msgspec.json.encode(calibration).decode())
+        elif name.startswith(_FOLD):
+            session_id = int(name.removeprefix(_FOLD))
+            if session_id in self._sessions:
+                self._tx.session(session_id)["first_group"] = int(value)

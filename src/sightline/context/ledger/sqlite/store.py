@@ -30,7 +30,6 @@ from sightline.context.ledger.paths import expanded, journal_path
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit, excerpt
 from sightline.context.ledger.rows import RowReader, RowWriter
 from sightline.context.ledger.sqlite.connect import (
-    found,
     make_file,
     open_for_reading,
     open_for_writing,
@@ -80,7 +79,6 @@ class SqliteStore(Store):
         with translated(self.path):
             if mode == "write":
                 self._connection = open_for_writing(self.path, self.timestamp(), vfs)
-                found(self._connection, self.timestamp())
             else:
                 self._connection = open_for_reading(self.path)
         self._reading = SqliteReader(self._connection)
@@ -142,14 +140,17 @@ class SqliteStore(Store):
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def check(self) -> list[str]:
+        findings: list[str] = []
         try:
             with closing(self.reader()) as reader, reader.read():
-                return [
-                    *_guarded("numbers", lambda: _numbers(reader._connection)),
-                    *_guarded("pages", lambda: _pages(reader._connection)),
-                ]
+                for what, look in (("numbers", _numbers), ("pages", _pages)):
+                    try:
+                        findings += look(reader._connection)
+                    except _DAMAGE as error:  # too broken to be read: a finding, not a crash
+                        findings.append(f"the {what} cannot be read: {error}")
         except SightlineError as error:
             return [str(error)]
+        return findings
 
     def backup(
         self, target: Path, check: Callable[[Store], None], copying: Watch | None = None
@@ -301,14 +302,6 @@ def _match(text: str) -> str:
     if not words:
         raise InvalidInput("a search needs a word to look for")
     return " ".join(f'"{word}"' for word in words) + "*"
-
-
-def _guarded(what: str, look: Callable[[], list[str]]) -> list[str]:
-    """Look at something; what is too broken to be read is a finding, not a crash."""
-    try:
-        return look()
-    except _DAMAGE as error:
-        return [f"the {what} cannot be read: {error}"]
 
 
 def _pages(connection: apsw.Connection) -> list[str]:
