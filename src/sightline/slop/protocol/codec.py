@@ -109,7 +109,9 @@ def decode(data: bytes | str, limits: Limits = DEFAULT) -> Node:
     """Read a tree. Raises InvalidJson (line, column) or InvalidTree (all violations)."""
     text = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     root = _small_leaf(text, limits) or finish(_sound_tree(text, limits))
-    return _decode_exactly(data, limits) if root is None else root
+    if root is not None:
+        return root
+    return from_value(loads(data if isinstance(data, str) else text_from_bytes(data)), limits)
 
 
 def _sound_tree(text: bytes, limits: Limits) -> Steps[Node | None]:
@@ -366,10 +368,6 @@ def encode(root: Node) -> bytes:
         return b"".join(_pieces(root))
 
 
-def _decode_exactly(data: bytes | str, limits: Limits) -> Node:
-    return from_value(loads(data if isinstance(data, str) else text_from_bytes(data)), limits)
-
-
 def _is_utf8(data: bytes) -> bool:
     # Piece by piece: one wide character would make one string of it all four times as large.
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -487,22 +485,17 @@ def _types_are_sound(level: list[Node], limits: Limits) -> bool:
     return max(map(len, map(str.encode, kinds))) <= limits.string_bytes
 
 
-def _texts_are_sound(level: list[Node], limits: Limits | None, *, is_shallow: bool = False) -> bool:
-    """Without limits it is known that nothing is too long or too deep."""
+def _texts_are_sound(level: list[Node], limits: Limits, *, is_shallow: bool = False) -> bool:
     properties = [text for node in level if (text := node.properties_json)]
-    if limits and not _sizes_are_sound(properties, limits, is_shallow=is_shallow):
+    if _NOT_AN_OBJECT.search(b"\0".join([b"", *properties])):
         return False
-    if properties:
-        joined = b"\0".join([b"", *properties])
-        if _NOT_AN_OBJECT.search(joined):
-            return False
     metas = [text for node in level if (text := node.meta_json)]
     content_refs = [text for node in level if (text := node.content_ref_json)]
     distinct = {bytes(text) for node in level if (text := node.affordances_json)}
     affordances = [Raw(text) for text in distinct]
-    if limits and not all(
+    if not all(
         _sizes_are_sound(texts, limits, is_shallow=is_shallow)
-        for texts in (metas, content_refs, affordances)
+        for texts in (properties, metas, content_refs, affordances)
     ):
         return False
     try:

@@ -350,7 +350,8 @@ class _Turn(msgspec.Struct):
 
     def shown(self, threshold: float, under: float, last: Node | None) -> Node:
         """The node with everything up to the way collapsed at the threshold, the rest under it."""
-        before, run, behind = _split(self.node.runs(), self.run)
+        runs = self.node.runs()
+        run = runs[self.run]
         nodes = list(run.nodes)
         facts = _facts(run)
         for at, (offset, parent) in enumerate(zip(facts.offsets, facts.parents, strict=True)):
@@ -362,15 +363,11 @@ class _Turn(msgspec.Struct):
         return _with_shown(
             self.node,
             [
-                *(_shown(other, self.distance, threshold) for other in before),
+                *(_shown(other, self.distance, threshold) for other in runs[: self.run]),
                 _like(run, nodes),
-                *(_shown(other, self.distance, under) for other in behind),
+                *(_shown(other, self.distance, under) for other in runs[self.run + 1 :]),
             ],
         )
-
-
-def _split(runs: tuple[_Run, ...], at: int) -> tuple[tuple[_Run, ...], _Run, tuple[_Run, ...]]:
-    return runs[:at], runs[at], runs[at + 1 :]
 
 
 def _turn_at(

@@ -582,11 +582,9 @@ def _followed(mirror: Mirror, message: Patch) -> Node:
 def _value(text: Text | UnsetType) -> Steps[Any]:
     if isinstance(text, UnsetType):
         return None
-    return (
-        read(text)
-        if not isinstance(text, Part) and len(text) <= PIECE_BYTES
-        else (yield from value(text))
-    )
+    if not isinstance(text, Part) and len(text) <= PIECE_BYTES:
+        return read(text)
+    return (yield from value(text))
 
 
 def _answered(message: Result, large: dict[str, Part]) -> Steps[InvokeAnswered]:

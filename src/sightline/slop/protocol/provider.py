@@ -28,7 +28,7 @@ a tree can be told from the tree and the view alone, whenever it comes back.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, MutableMapping
+from collections.abc import Hashable
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -78,6 +78,9 @@ class Provider:
         self._audiences: dict[Hashable, Audience] = {}
         self._published: dict[Audience, None] = {}
         self._showings: WeakValueDictionary[tuple[int, View], Showing] = WeakValueDictionary()
+        # What showings became in this flush. With the one that it begins from, which is held, so
+        # that its id stays its own.
+        self._steps: dict[tuple[int, int], tuple[Showing, Showing, ViewChange | None]] = {}
         # (limits, path, id of a tree) → that tree, which is held, and what of it is shown.
         self._bounded: dict[tuple[int, tuple[str, ...], int], tuple[Node, Node]] = {}
         self.publish(tree)
@@ -120,9 +123,9 @@ class Provider:
         self._published.clear()
         if dirty:
             self.version += 1
-            steps = Steps(self._showings)
             for audience in dirty:
-                audience.advance(self.version, steps)
+                audience.advance(self.version)
+            self._steps.clear()
 
     def showing(self, source: Node, view: View) -> Showing:
         """Return what a view shows of a tree, shared with whoever asked for the same before."""
@@ -132,6 +135,20 @@ class Provider:
         if found is None:
             found = self._showings[key] = Showing.of(source, view, self.limits)
         return found
+
+    def step(
+        self, before: Showing, source: Node, *, fields: bool
+    ) -> tuple[Showing, ViewChange | None]:
+        """Show a later tree, and tell the change that leads to it, None if it is too much.
+
+        In one flush this is worked out once for all groups that share the showing.
+        """
+        key = (id(before), id(source))
+        if key not in self._steps:
+            self._steps[key] = before, *before.next(source, fields=fields)
+            self._showings[id(source), before.view] = self._steps[key][1]
+        _, after, change = self._steps[key]
+        return after, change
 
     def bounded(self, path: tuple[str, ...], source: Node, bounding: Bounding) -> Node:
         """Cut what a subscription to a path is shown, once for all who share the tree."""
@@ -164,11 +181,11 @@ class Audience:
     def is_dirty(self) -> bool:
         return self.tree is not self._past[-1][1]
 
-    def advance(self, version: int, steps: Steps) -> None:
+    def advance(self, version: int) -> None:
         """Take the published tree as the one of this version, and tell the groups."""
         self._past.append((version, self.tree))
         for group in self.groups.values():
-            group.advance(version, steps)
+            group.advance(version)
 
     def tree_at(self, version: int) -> Node | None:
         """Return the tree as it was at a version, if it is still known."""
@@ -208,7 +225,7 @@ class ViewGroup:
         self._bounding: Bounding | None = None
         self.showing: Showing | None = audience.provider.showing(self._source(audience.tree), view)
 
-    def advance(self, version: int, steps: Steps) -> None:
+    def advance(self, version: int) -> None:
         """Show the audience's new tree; queue what changed for every subscription."""
         before = self.showing
         try:
@@ -226,7 +243,7 @@ class ViewGroup:
             return
         else:
             fields = any(each.takes_fields for each in self.subscriptions)
-            self.showing, change = steps.step(before, source, fields=fields)
+            self.showing, change = self.audience.provider.step(before, source, fields=fields)
         if change is not None and change.is_empty:
             return
         for subscription in self.subscriptions:
@@ -264,26 +281,6 @@ class ViewGroup:
         except InvalidPath:
             return None
         return Showing.of(source, self.view, self.audience.provider.limits).shown
-
-
-class Steps:
-    """What each showing becomes in one flush: worked out once for all groups that share it."""
-
-    def __init__(self, showings: MutableMapping[tuple[int, View], Showing]) -> None:
-        self._showings = showings
-        # With the showing that it begins from, which is held, so that its id stays its own.
-        self._taken: dict[tuple[int, int], tuple[Showing, Showing, ViewChange | None]] = {}
-
-    def step(
-        self, before: Showing, source: Node, *, fields: bool
-    ) -> tuple[Showing, ViewChange | None]:
-        """Show a later tree, and tell the change that leads to it, None if it is too much."""
-        key = (id(before), id(source))
-        if key not in self._taken:
-            self._taken[key] = before, *before.next(source, fields=fields)
-            self._showings[id(source), before.view] = self._taken[key][1]
-        _, after, change = self._taken[key]
-        return after, change
 
 
 def subtree(tree: Node, path: tuple[str, ...]) -> Node:
