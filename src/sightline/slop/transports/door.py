@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import gzip
 import hmac
 import ipaddress
 import re
@@ -160,6 +159,8 @@ def packed(visitor: Visitor, path: str, body: bytes) -> tuple[bytes, dict[str, s
 
 @lru_cache(maxsize=4)
 def _gzipped(body: bytes) -> bytes:
+    import gzip  # for those who serve scripts
+
     return gzip.compress(body, 9, mtime=0)
 
 
