@@ -55,8 +55,8 @@ MUTATIONS: Final = (
     Mutation(
         "trace-from-elsewhere",
         "telemetry.py",
-        "_context_of(parent) if parent else None",
-        "None",
+        "above = _span_context(parent)",
+        "above = None",
         "gateway/test_observer.py",
     ),
     # slop
@@ -248,7 +248,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "numbers-as-text",
-        "config/keys.py",
+        "config/load.py",
         "msgspec.convert(value, kind, strict=not lenient)",
         "msgspec.convert(value, kind, strict=False)",
         "config/test_load.py",
