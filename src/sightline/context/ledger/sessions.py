@@ -204,12 +204,11 @@ class Sessions(Noun):
 
     def family(self, session_id: int) -> Found:
         """List a session and those that it began, itself or through others; it is the first."""
+        begun = "SELECT * FROM sessions WHERE parent = ? ORDER BY id"
         with self._store.read() as db:
             family = [session_of(find_session(db, session_id))]
             for session in family:  # which grows
-                rows = db.rows(
-                    "SELECT * FROM sessions WHERE parent = ? ORDER BY id", (session.uuid,)
-                )
+                rows = db.rows(begun, (session.uuid,))
                 known = {one.id for one in family}
                 family += [session_of(row) for row in rows if row["id"] not in known]
         return family

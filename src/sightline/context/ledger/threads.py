@@ -130,12 +130,11 @@ class Threads(Noun):
         """Read a checkpoint, its messages and the writes since; without a number the latest."""
         with self._store.read() as db:
             session_id = _called(db, thread)
-            chosen = "" if number is None else "AND checkpoint = ? "
+            chosen, values = ("", ()) if number is None else ("AND checkpoint = ? ", (number,))
             rows = db.rows(
-                "SELECT checkpoint, parent, shown, kind, body FROM checkpoints "
-                f"WHERE session_id = ? AND namespace = ? {chosen}"
-                "ORDER BY checkpoint DESC LIMIT 1",
-                (session_id, namespace) if number is None else (session_id, namespace, number),
+                "SELECT checkpoint, parent, shown, kind, body FROM checkpoints WHERE "
+                f"session_id = ? AND namespace = ? {chosen}ORDER BY checkpoint DESC LIMIT 1",
+                (session_id, namespace, *values),
             )
             if session_id is None or not rows:
                 return None

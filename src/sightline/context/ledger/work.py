@@ -71,10 +71,9 @@ class Work(Noun):
 
     def begin_reply(self, session_id: int, group_id: int, after_seq: int, strategy: str) -> None:
         """Note that a reply may come behind the message with this seq; `append` takes it away."""
+        reply: Row = {"session_id": session_id, "group_id": group_id, "after_seq": after_seq}
         with self._store.work() as db:
-            reply: Row = {"group_id": group_id, "after_seq": after_seq, "strategy": strategy}
-            words = {"text": "", "reasoning": ""}
-            db.put("open_replies", {"session_id": session_id, **reply, **words})
+            db.put("open_replies", {**reply, "strategy": strategy, "text": "", "reasoning": ""})
 
     def note_words(self, session_id: int, text: str, reasoning: str) -> None:
         """Note the words of the reply so far."""

@@ -9,7 +9,7 @@ step needs beyond its SQL, in the step's own transaction.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -322,15 +322,12 @@ def _take_over(connection: apsw.Connection, ledger: Path, now: str, reached: int
 
 def _wire_rows(wire: Path) -> dict[str, list[tuple[Any, ...]]]:
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    source = apsw.Connection(f"{wire.absolute().as_uri()}?mode=ro", flags=flags)
-    try:
+    with closing(apsw.Connection(f"{wire.absolute().as_uri()}?mode=ro", flags=flags)) as source:
         source.set_busy_timeout(10_000)
         if fetch(source, "PRAGMA user_version") != [(_WIRE_FORMAT,)]:
             return {}
         tables = ("owners", "partials", "calls", "strategy_states", "notes")
         return {table: fetch(source, f"SELECT * FROM {table}") for table in tables}
-    finally:
-        source.close()
 
 
 class _Taking:
