@@ -93,7 +93,7 @@ $(READY): pyproject.toml requirements-chat.lock requirements-weights.lock | _sys
 	@sh setup/venv.sh chat $(VENV) $(PYTHON)
 
 $(PAGE): package-lock.json | $(READY)
-	@! command -v npm >/dev/null || $(BIN)/python setup/page.py || true
+	@! command -v npm >/dev/null || $(BIN)/python setup/page.py page || true
 
 $(DEV): requirements.lock $(READY)
 	@sh setup/venv.sh dev $(VENV) $(PYTHON)

@@ -32,7 +32,7 @@ from setup.readme import relative_links
 from proof.install import install
 from sightline._distribution import __version__
 
-__all__ = ["by_hand", "contents", "licences", "main", "project_urls", "unlinked"]
+__all__ = ["by_hand", "contents", "licences", "main", "project_urls", "tell_urls", "unlinked"]
 
 ROOT = Path(__file__).parent.parent
 MAX_BYTES = 1_500_000
@@ -119,14 +119,18 @@ def build(directory: Path, urls: dict[str, str]) -> list[Path]:
         ["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True
     ).stdout
     subprocess.run(["tar", "x"], cwd=source, input=archive, check=True)
-    project = source / "pyproject.toml"
-    table = "".join(f'{name} = "{url}"\n' for name, url in urls.items())
-    project.write_text(project.read_text("utf-8").replace(EMPTY, EMPTY + table), "utf-8")
+    tell_urls(source / "pyproject.toml", urls)
     command = [sys.executable, "-m", "hatchling", "build", "-d", str(dist)]
     done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
     return [*dist.glob("*.tar.gz"), *dist.glob("*.whl")]
+
+
+def tell_urls(project: Path, urls: dict[str, str]) -> None:
+    """Write the project's URLs where pyproject.toml leaves room for them."""
+    table = "".join(f'{name} = "{url}"\n' for name, url in urls.items())
+    project.write_text(project.read_text("utf-8").replace(EMPTY, EMPTY + table), "utf-8")
 
 
 def differences(first: list[Path], second: list[Path]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
     python setup/page.py          brings them, puts what the page imports into static/vendor, and
                                   our modules for other people's pages into the package, shrunk
+    python setup/page.py page     only what the page imports: a checkout has ours as they are
     python setup/page.py tools    brings what checks our own modules, too
     python setup/page.py lint     checks our own modules: style, mistakes, types
     python setup/page.py format   rewrites our own modules in the project's style
@@ -77,8 +78,8 @@ class PageHook(BuildHookInterface):  # type: ignore[type-arg]
             build_data["artifacts"] += [f"/{VENDOR}/", f"/{SHIPPED}/"]
 
 
-def bring(root: Path = ROOT, *, tools: bool = False) -> None:
-    """Have the modules in their place; with `tools`, what checks ours in node_modules, too."""
+def bring(root: Path = ROOT, *, tools: bool = False, shrunk: bool = True) -> None:
+    """Have the modules in their place, ours if `shrunk`; with `tools`, what checks them, too."""
     digest = sha256((root / "package-lock.json").read_bytes()).hexdigest()
     vendor, installed = root / VENDOR, root / "node_modules"
     lock, complete = vendor / "LOCK", installed / ".complete"
@@ -88,7 +89,8 @@ def bring(root: Path = ROOT, *, tools: bool = False) -> None:
     files = [*ours, *(root / name for name in CHOICE)]
     made_of = sha256(b"".join([how, *(file.read_bytes() for file in files)])).hexdigest()
     has_page = _says(lock, digest) and all((vendor / name).exists() for name in FILES)
-    done = has_page and _says(shipped, made_of)
+    has_ours = not shrunk or _says(shipped, made_of)
+    done = has_page and has_ours
     if not _says(complete, digest):
         if done and not tools:
             return
@@ -97,7 +99,8 @@ def bring(root: Path = ROOT, *, tools: bool = False) -> None:
         _run("npm", "ci", *omitted, "--ignore-scripts", "--no-fund", "--no-audit", root=root)
         if tools:
             complete.write_text(digest)
-    if not _says(shipped, made_of):
+    if not has_ours:
+        print("shrinking sightline.js: half a minute", file=sys.stderr)
         shutil.rmtree(shipped.parent, ignore_errors=True)
         shipped.parent.mkdir()
         for file in ours:
@@ -164,7 +167,7 @@ def _run(name: str, *arguments: str, root: Path = ROOT) -> None:
 
 
 def main(task: str = "") -> None:
-    bring(tools=task in COMMANDS)
+    bring(tools=task in COMMANDS, shrunk=task != "page")
     for program, *arguments in COMMANDS.get(task, []):
         _run("node", f"node_modules/{program}", *arguments)
     if task == "test":

@@ -10,6 +10,7 @@ index has those packages is proved by `python -m proof.install`, which asks one.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -27,16 +28,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from proof.install import PROGRAMS, extras, plan
-from proof.release import (
-    URLS,
-    build,
-    by_hand,
-    contents,
-    licences,
-    metadata,
-    project_urls,
-    unlinked,
-)
+from proof.release import by_hand, contents, licences, metadata, project_urls, tell_urls, unlinked
 from setup.readme import ReadmeHook, relative_links
 
 from sightline._distribution import NAME, __version__
@@ -167,13 +159,23 @@ def test_what_is_no_public_address_makes_no_urls(address: str) -> None:
     assert project_urls(address) == {}
 
 
-def test_a_release_has_the_projects_urls_and_links_in_its_metadata(tmp_path: Path) -> None:
+def test_a_release_tells_the_projects_urls_and_links_them(tmp_path: Path) -> None:
+    for name in ("README.md", "setup", "src", "LICENSE"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    project = tmp_path / "pyproject.toml"
+    project.write_bytes((ROOT / "pyproject.toml").read_bytes())
     urls = project_urls("https://host.example/we/it")
-    _, wheel = build(tmp_path, urls)
-    assert list(unlinked(wheel, urls)) == []
-    assert relative_links(description(wheel)) == []
-    other = project_urls("https://host.example/another")
-    assert list(unlinked(wheel, other)) == [f"no {name}" for name in URLS]
+    tell_urls(project, urls)
+    told = json.loads(run(sys.executable, "-m", "hatchling", "metadata", directory=tmp_path))
+    assert told["urls"] == urls
+    assert relative_links(told["readme"]["text"]) == []
+
+
+def test_a_wheel_without_the_projects_urls_is_no_release(built: Path) -> None:
+    [wheel] = built.glob("*.whl")
+    assert list(unlinked(wheel, project_urls("https://host.example/we/it"))) == [
+        "no Source", "no Documentation", "no Issues", "no Changelog",
+    ]  # fmt: skip
 
 
 def test_a_wheel_that_is_built_again_is_the_same_and_needs_no_npm(built: Path) -> None:

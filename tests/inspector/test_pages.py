@@ -58,9 +58,8 @@ def test_our_modules_have_lines_that_people_can_read() -> None:
 
 
 def test_a_set_up_without_npm_says_what_to_run(tmp_path: Path) -> None:
-    (tmp_path / "setup").mkdir()
-    for name in ("setup/page.py", "package-lock.json"):
-        shutil.copy(ROOT / name, tmp_path / name)
+    shutil.copytree(ROOT / "setup", tmp_path / "setup")
+    shutil.copy(ROOT / "package-lock.json", tmp_path)
     bare = [sys.executable, "-S", "setup/page.py"]  # without our packages
     done = subprocess.run(bare, cwd=tmp_path, env={"PATH": ""}, capture_output=True, check=False)
     assert done.returncode == 1
