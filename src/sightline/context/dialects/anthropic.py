@@ -30,6 +30,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
+import sightline.context.messages.parts as said
 from sightline.context.dialects.decoder import Decoder, Open, written
 from sightline.context.dialects.events import CacheMiss, Event, StopReason, Usage, UsageFields, at
 from sightline.context.dialects.names import ToolDefinition, inline, is_web, wire_id
@@ -37,16 +38,6 @@ from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import UNKNOWN, Stored, as_text, flat, message_of, role_of
 from sightline.context.dialects.turns import PromptTurn, begun, last_question, own_form, texts_of
-from sightline.context.messages.parts import (
-    File,
-    Message,
-    Part,
-    Raw,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolResult,
-)
 
 NAME: Final = "anthropic"
 BOUND: Final = "drop"
@@ -90,10 +81,12 @@ def tool_json(tool: ToolDefinition) -> dict[str, Any]:
     }
 
 
-def write_messages(draft: RequestDraft, messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
+def write_messages(
+    draft: RequestDraft, messages: Iterable[said.Message]
+) -> Iterator[dict[str, Any]]:
     """Write messages as they are; those of one role that follow each other are one."""
 
-    def role_sent(message: Message) -> str:
+    def role_sent(message: said.Message) -> str:
         return "user" if message.role == "tool" else message.role
 
     for role, run in groupby(messages, role_sent):
@@ -115,7 +108,9 @@ def _say(draft: RequestDraft, turns: list[PromptTurn]) -> None:
         messages.add_turn(turn, partial(_pieces, draft, role, keep), role, keep)
 
 
-def _pieces(draft: RequestDraft, role: str, keep: bool, parts: tuple[Part, ...]) -> list[Segment]:
+def _pieces(
+    draft: RequestDraft, role: str, keep: bool, parts: tuple[said.Part, ...]
+) -> list[Segment]:
     written = (_block(draft, part, keep=keep) for part in parts)
     return [_piece(role, block) for block in written if block is not None]
 
@@ -134,30 +129,30 @@ def _keeps_thinking(draft: RequestDraft, *, in_loop: bool) -> bool:
     return in_loop or draft.thinking != "turn_append" or not draft.profile.reasoning.bound
 
 
-def _block(draft: RequestDraft, part: Part, *, keep: bool) -> dict[str, Any] | None:
-    if isinstance(part, Text):
+def _block(draft: RequestDraft, part: said.Part, *, keep: bool) -> dict[str, Any] | None:
+    if isinstance(part, said.Text):
         return {"type": "text", "text": part.text}
-    if isinstance(part, ToolCall):
+    if isinstance(part, said.ToolCall):
         return {
             "type": "tool_use",
             "id": wire_id(part.id, draft.profile.tools.ids),
             "name": draft.names.wire(part.name),
             "input": part.arguments,
         }
-    if isinstance(part, ToolResult):
+    if isinstance(part, said.ToolResult):
         result: dict[str, Any] = {
             "type": "tool_result",
             "tool_use_id": wire_id(part.call_id, draft.profile.tools.ids),
             "content": part.content,
         }
         return {**result, "is_error": True} if part.is_error else result
-    if isinstance(part, Reasoning):
+    if isinstance(part, said.Reasoning):
         raw = own_form(part, NAME)
         return dict(raw) if keep and raw is not None else None
     return _file(draft, part)
 
 
-def _file(draft: RequestDraft, file: File) -> dict[str, Any]:
+def _file(draft: RequestDraft, file: said.File) -> dict[str, Any]:
     data = inline(file)
     if data is not None:
         source = {"type": "base64", "media_type": data.mime, "data": data.data}
@@ -267,7 +262,7 @@ class AnthropicDecoder(Decoder):
         self._part(index, "reasoning").raw["thinking"] += text
         yield from self._think(index, text)
 
-    def _finished(self, part: Open) -> Part | None:
+    def _finished(self, part: Open) -> said.Part | None:
         """A block without its signature is refused when it comes back: keep only its text."""
         if part.raw is not None and part.raw.get("signature") == "":
             part.raw = None
@@ -302,34 +297,34 @@ def read_cache_miss(response: Mapping[str, Any]) -> CacheMiss | None:
     return CacheMiss(str(reason.get("type")), missed)
 
 
-def read_stored(data: Stored) -> Message:
+def read_stored(data: Stored) -> said.Message:
     """Read one stored message of the Messages API."""
     role = role_of(data["role"], {})
     content = data["content"]
     if isinstance(content, str):
-        return Message(role, (Text(content),))
+        return said.Message(role, (said.Text(content),))
     return message_of(role, tuple(_stored_block(block) for block in content))
 
 
-def _stored_block(block: Stored) -> Part:
+def _stored_block(block: Stored) -> said.Part:
     match block["type"]:
         case "text":
-            return Text(as_text(block["text"]))
+            return said.Text(as_text(block["text"]))
         case "tool_use":
-            return ToolCall(as_text(block["id"]), as_text(block["name"]), dict(block["input"]))
+            return said.ToolCall(as_text(block["id"]), as_text(block["name"]), dict(block["input"]))
         case "tool_result":
-            return ToolResult(
+            return said.ToolResult(
                 as_text(block["tool_use_id"]),
                 flat(block.get("content")),
                 is_error=bool(block.get("is_error", False)),
             )
         case "thinking":
-            return Reasoning(as_text(block["thinking"]), Raw(NAME, dict(block)))
+            return said.Reasoning(as_text(block["thinking"]), said.Raw(NAME, dict(block)))
         case "redacted_thinking":
-            return Reasoning("", Raw(NAME, dict(block)))
+            return said.Reasoning("", said.Raw(NAME, dict(block)))
         case "image" | "document":
             source = block["source"]
             uri = source.get("url") or f"data:{source['media_type']};base64,{source['data']}"
-            return File(uri, source.get("media_type", UNKNOWN))
+            return said.File(uri, source.get("media_type", UNKNOWN))
         case other:
             raise ValueError(f"block of type {other!r}")

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 import msgspec
 
+import sightline.context.messages.parts as said
 from sightline.context.dialects.decoder import Decoder, Open, written
 from sightline.context.dialects.events import Event, StopReason, Usage, UsageFields, at
 from sightline.context.dialects.framing import EventStreamReader
@@ -33,21 +34,11 @@ from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import UNKNOWN, Stored, as_text, message_of, role_of
 from sightline.context.dialects.turns import PromptTurn, begun, last_question, own_form, texts_of
-from sightline.context.messages.parts import (
-    File,
-    Message,
-    Part,
-    Raw,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolResult,
-)
 from sightline.errors import InvalidInput
 
 NAME: Final = "bedrock"
 BOUND: Final = "strip"
-WORDLESS: Final = Text("(sent without words)")
+WORDLESS: Final = said.Text("(sent without words)")
 IMAGES: Final = {"png", "jpeg", "gif", "webp"}
 DOCUMENTS: Final = {
     "application/pdf": "pdf", "text/csv": "csv", "text/html": "html", "text/plain": "txt",
@@ -104,14 +95,16 @@ def _say(draft: RequestDraft, turns: list[PromptTurn]) -> None:
 def _worded(turn: PromptTurn) -> PromptTurn:
     """Put words beside a document that has none, which is refused."""
     # Bedrock, API reference, `Message`: a document needs a text block in the same message.
-    papers = any(isinstance(part, File) and part.mime in DOCUMENTS for part in turn.parts)
-    if not papers or any(isinstance(part, Text) for part in turn.parts):
+    papers = any(isinstance(part, said.File) and part.mime in DOCUMENTS for part in turn.parts)
+    if not papers or any(isinstance(part, said.Text) for part in turn.parts):
         return turn
     edge = turn.edge and turn.edge + 1
     return msgspec.structs.replace(turn, parts=(WORDLESS, *turn.parts), edge=edge)
 
 
-def _pieces(draft: RequestDraft, role: str, keep: bool, parts: tuple[Part, ...]) -> list[Segment]:
+def _pieces(
+    draft: RequestDraft, role: str, keep: bool, parts: tuple[said.Part, ...]
+) -> list[Segment]:
     pieces = []
     for part in parts:
         block = _block(draft, part, keep=keep)
@@ -122,28 +115,28 @@ def _pieces(draft: RequestDraft, role: str, keep: bool, parts: tuple[Part, ...])
     return pieces
 
 
-def _block(draft: RequestDraft, part: Part, *, keep: bool) -> dict[str, Any] | None:
+def _block(draft: RequestDraft, part: said.Part, *, keep: bool) -> dict[str, Any] | None:
     ids = draft.profile.tools.ids
-    if isinstance(part, Text):
+    if isinstance(part, said.Text):
         return {"text": part.text}
-    if isinstance(part, ToolCall):
+    if isinstance(part, said.ToolCall):
         use = {"toolUseId": wire_id(part.id, ids), "name": draft.names.wire(part.name)}
         return {"toolUse": {**use, "input": part.arguments}}
-    if isinstance(part, ToolResult):
+    if isinstance(part, said.ToolResult):
         result: dict[str, Any] = {
             "toolUseId": wire_id(part.call_id, ids),
             "content": [{"text": part.content if part.content.strip() else "(nothing)"}],
             "status": "error" if part.is_error else "success",
         }
         return {"toolResult": result}
-    if isinstance(part, Reasoning):
+    if isinstance(part, said.Reasoning):
         raw = own_form(part, NAME)
         replay = keep and draft.profile.reasoning.replay == "always"
         return {"reasoningContent": raw} if replay and raw is not None else None
     return _file(draft, part)
 
 
-def _file(draft: RequestDraft, file: File) -> dict[str, Any]:
+def _file(draft: RequestDraft, file: said.File) -> dict[str, Any]:
     data = inline(file)
     source: dict[str, Any] | None = None
     if data is not None:
@@ -255,7 +248,7 @@ class BedrockDecoder(Decoder):
                 signed["signature"] = signed.get("signature", "") + thought["signature"]
             yield from self._think(index, thought.get("text", ""))
 
-    def _finished(self, part: Open) -> Part | None:
+    def _finished(self, part: Open) -> said.Part | None:
         """Reasoning without its signature is refused when it comes back: keep only its text."""
         if part.raw is not None and "signature" not in part.raw.get("reasoningText", {"signature"}):
             part.raw = None
@@ -277,7 +270,7 @@ class BedrockDecoder(Decoder):
         )
 
 
-def read_stored(data: Stored) -> Message:
+def read_stored(data: Stored) -> said.Message:
     """Read a stored message of the Converse API, or the response that holds one."""
     if "output" in data:
         data = data["output"]["message"]
@@ -287,29 +280,29 @@ def read_stored(data: Stored) -> Message:
     )
 
 
-def _stored_block(block: Stored) -> Iterator[Part]:
+def _stored_block(block: Stored) -> Iterator[said.Part]:
     [(kind, value)] = block.items()
     match kind:
         case "text":
-            yield Text(as_text(value))
+            yield said.Text(as_text(value))
         case "toolUse":
             use = dict(value.get("input") or {})
-            yield ToolCall(as_text(value["toolUseId"]), as_text(value["name"]), use)
+            yield said.ToolCall(as_text(value["toolUseId"]), as_text(value["name"]), use)
         case "toolResult":
             content = "\n".join(_stored_answer(piece) for piece in value["content"])
             is_error = value.get("status") == "error"
-            yield ToolResult(as_text(value["toolUseId"]), content, is_error=is_error)
+            yield said.ToolResult(as_text(value["toolUseId"]), content, is_error=is_error)
         case "reasoningContent":
             thought = value.get("reasoningText") or {}
             # Without its signature a thought is not accepted when it comes back.
             signed = "redactedContent" in value or "signature" in thought
-            raw = Raw(NAME, dict(value)) if signed else None
-            yield Reasoning(as_text(thought.get("text", "")), raw)
+            raw = said.Raw(NAME, dict(value)) if signed else None
+            yield said.Reasoning(as_text(thought.get("text", "")), raw)
         case "image":
-            yield File(_stored_uri(value, mime := f"image/{value['format']}"), mime)
+            yield said.File(_stored_uri(value, mime := f"image/{value['format']}"), mime)
         case "document":
             mime = STORED_DOCUMENTS.get(value["format"], UNKNOWN)
-            yield File(_stored_uri(value, mime), mime, as_text(value.get("name") or ""))
+            yield said.File(_stored_uri(value, mime), mime, as_text(value.get("name") or ""))
         case "cachePoint":
             pass  # a mark for the vendor; nothing is said
         case other:

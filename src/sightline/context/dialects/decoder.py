@@ -17,40 +17,16 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from sightline.context.dialects.events import (
-    CacheMiss,
-    Event,
-    ReasoningArrived,
-    Stopped,
-    StopReason,
-    TextArrived,
-    ToolCalled,
-    Usage,
-    UsageArrived,
-    UsageFields,
-)
+import sightline.context.dialects.events as replies
+import sightline.context.messages.gate as gate
+import sightline.context.messages.parts as said
 from sightline.context.dialects.framing import BrokenStream, Frame, FrameReader, SseReader
-from sightline.context.messages.gate import (
-    MAX_DEPTH,
-    UNREADABLE_CHARS,
-    check_json,
-    storable_json,
-)
-from sightline.context.messages.parts import (
-    UNREADABLE,
-    Message,
-    Part,
-    Raw,
-    Reasoning,
-    Text,
-    ToolCall,
-)
 from sightline.errors import InvalidJson, NotStorable
 from sightline.slop.protocol.jsontext import clip, loads, nests_deeper, text_from_bytes, text_of
 
 # What stands in a frame around the arguments of a call is some ten levels in every API. So what is
 # left of something too deep is no problem for a parser, and still too deep to be stored.
-FRAME_DEPTH: Final = 2 * MAX_DEPTH
+FRAME_DEPTH: Final = 2 * gate.MAX_DEPTH
 GOOGLE_DELAY: Final = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
@@ -74,51 +50,51 @@ class Decoder:
         self._reader = type(self).reader()
         self._names = names or {}
         self._open: dict[Any, Open] = {}
-        self._stop: tuple[StopReason, str] | None = None
+        self._stop: tuple[replies.StopReason, str] | None = None
         self._usage: Any = None  # as it came
-        self._cache_miss: CacheMiss | None = None
+        self._cache_miss: replies.CacheMiss | None = None
         self._response_id = ""
         self._code = ""
         self._ended = False
 
     # What a dialect provides.
 
-    def _receive(self, event: str, value: Any) -> Iterator[Event]:
+    def _receive(self, event: str, value: Any) -> Iterator[replies.Event]:
         """Take the JSON of one frame of the stream."""
         raise NotImplementedError
 
-    def _whole(self, value: Any) -> Iterator[Event]:
+    def _whole(self, value: Any) -> Iterator[replies.Event]:
         """Take the JSON of a reply that was not streamed; by default it is like one frame."""
         return self._receive("", value)
 
     @staticmethod
-    def _read_usage(fields: UsageFields) -> Usage:
+    def _read_usage(fields: replies.UsageFields) -> replies.Usage:
         """Read the usage object of a response."""
         raise NotImplementedError
 
     # What a caller uses.
 
     @classmethod
-    def read_usage(cls, reported: Any) -> Usage:
+    def read_usage(cls, reported: Any) -> replies.Usage:
         """Read the usage object of a response. What is not reported is 0.
 
         What makes no sense is 0 as well, and named in `Usage.unusable`.
         """
-        fields = UsageFields(reported)
+        fields = replies.UsageFields(reported)
         usage = cls._read_usage(fields)
         return msgspec.structs.replace(usage, unusable=tuple(fields.unusable))
 
-    def feed(self, data: bytes) -> list[Event]:
+    def feed(self, data: bytes) -> list[replies.Event]:
         """Take more bytes; return the events they complete. Nothing comes after `Stopped`."""
         return self._guarded(self._reader.feed(data)) if not self._ended else []
 
-    def receive(self, value: Mapping[str, Any], event: str = "") -> list[Event]:
+    def receive(self, value: Mapping[str, Any], event: str = "") -> list[replies.Event]:
         """Take one event that somebody else has unpacked already, a vendor's SDK for one."""
         if self._ended:
             return []
         return self._tried(lambda: self._receive(event, self._parse(Frame(event, _sent(value)))))
 
-    def whole(self, body: bytes | Mapping[str, Any]) -> list[Event]:
+    def whole(self, body: bytes | Mapping[str, Any]) -> list[replies.Event]:
         """Take the body of a response that was not streamed; the last event is `Stopped`.
 
         From an SDK hand over its response as a mapping. Nothing else may have been fed.
@@ -126,19 +102,19 @@ class Decoder:
         if self._ended:
             return []
 
-        def read() -> Iterator[Event]:
+        def read() -> Iterator[replies.Event]:
             return self._whole(read_frame(body if isinstance(body, bytes) else _sent(body)))
 
         return [*self._tried(read), *self.close()]
 
-    def close(self) -> list[Event]:
+    def close(self) -> list[replies.Event]:
         """Take the end of the stream; the last event is `Stopped` if it has not been."""
         if self._ended:
             return []
         events = self._guarded(self._reader.close())
         return events + self._end_as_stopped("the stream ended before the reply did")
 
-    def abandon(self, code: str, why: str) -> list[Event]:
+    def abandon(self, code: str, why: str) -> list[replies.Event]:
         """End a stream that stalls: with its stop reason if that came, else as incomplete."""
         self._code = "" if self._stop else code
         return self._end_as_stopped(why)
@@ -148,8 +124,8 @@ class Decoder:
         """How much of the reply there is, in characters and parts: pings add nothing to it."""
         return len(self._open) + sum(len(part.text) for part in self._open.values())
 
-    def _guarded(self, frames: Iterator[Frame]) -> list[Event]:
-        events: list[Event] = []
+    def _guarded(self, frames: Iterator[Frame]) -> list[replies.Event]:
+        events: list[replies.Event] = []
         try:
             for frame in frames:
                 events += self._step(frame)
@@ -160,10 +136,10 @@ class Decoder:
             events += self._end_as_stopped(str(error))
         return events
 
-    def _step(self, frame: Frame) -> list[Event]:
+    def _step(self, frame: Frame) -> list[replies.Event]:
         return self._tried(lambda: self._receive(frame.event, self._parse(frame)))
 
-    def _tried(self, work: Callable[[], Iterator[Event]]) -> list[Event]:
+    def _tried(self, work: Callable[[], Iterator[replies.Event]]) -> list[replies.Event]:
         try:
             return list(work())
         except (msgspec.DecodeError, KeyError, TypeError, AttributeError, ValueError) as error:
@@ -174,30 +150,30 @@ class Decoder:
 
     # What a dialect's `_receive` calls.
 
-    def _say(self, key: Any, text: str) -> Iterator[Event]:
+    def _say(self, key: Any, text: str) -> Iterator[replies.Event]:
         if text:
             self._part(key, "text").text += text
-            yield TextArrived(text)
+            yield replies.TextArrived(text)
 
-    def _think(self, key: Any, text: str) -> Iterator[Event]:
+    def _think(self, key: Any, text: str) -> Iterator[replies.Event]:
         if text:
             self._part(key, "reasoning").text += text
-            yield ReasoningArrived(text)
+            yield replies.ReasoningArrived(text)
 
     def _part(self, key: Any, kind: str) -> Open:
         return self._open.setdefault(key, Open(kind))
 
-    def _end_as_stopped(self, otherwise: str) -> list[Event]:
+    def _end_as_stopped(self, otherwise: str) -> list[replies.Event]:
         """End the reply for the reason that came; without one it is incomplete, as it is said."""
         return self._end(*(self._stop or ("incomplete", otherwise)))
 
-    def _end(self, reason: StopReason, detail: str = "") -> list[Event]:
+    def _end(self, reason: replies.StopReason, detail: str = "") -> list[replies.Event]:
         """End the reply: return its tool calls, its usage and `Stopped`."""
         if self._ended:
             return []
         self._ended = True
-        parts: list[Part] = []
-        calls: list[ToolCall] = []
+        parts: list[said.Part] = []
+        calls: list[said.ToolCall] = []
         for part in self._open.values():
             if part.kind != "tool_call":
                 finished = self._finished(part)
@@ -211,24 +187,24 @@ class Decoder:
                     calls.append(call)
                     parts.append(call)
         if reason in ("incomplete", "error"):
-            parts = [part for part in parts if not isinstance(part, ToolCall)]
+            parts = [part for part in parts if not isinstance(part, said.ToolCall)]
             calls = []
         elif calls and reason == "end":
             reason = "tool_calls"
-        events: list[Event] = [ToolCalled(call) for call in calls]
+        events: list[replies.Event] = [replies.ToolCalled(call) for call in calls]
         if self._usage is not None:
             usage = self.read_usage(self._usage)
-            events.append(UsageArrived(usage, self._cache_miss, _reported(self._usage)))
-        message = Message("assistant", tuple(parts))
-        return [*events, Stopped(reason, message, detail, self._response_id, self._code)]
+            events.append(replies.UsageArrived(usage, self._cache_miss, _reported(self._usage)))
+        message = said.Message("assistant", tuple(parts))
+        return [*events, replies.Stopped(reason, message, detail, self._response_id, self._code)]
 
-    def _finished(self, part: Open) -> Part | None:
-        raw = None if part.raw is None else Raw(self.dialect, part.raw)
+    def _finished(self, part: Open) -> said.Part | None:
+        raw = None if part.raw is None else said.Raw(self.dialect, part.raw)
         if part.kind == "text":
-            return Text(part.text, raw) if part.text else None
-        return Reasoning(part.text, raw) if part.text or raw is not None else None
+            return said.Text(part.text, raw) if part.text else None
+        return said.Reasoning(part.text, raw) if part.text or raw is not None else None
 
-    def _call(self, part: Open, taken: Container[str], *, whole: bool) -> ToolCall | None:
+    def _call(self, part: Open, taken: Container[str], *, whole: bool) -> said.ToolCall | None:
         """Make a tool call; whole arguments that are no object go on under `UNREADABLE`."""
         if not part.name:
             return None
@@ -236,12 +212,12 @@ class Decoder:
         if arguments is None:
             if not whole:
                 return None
-            arguments = {UNREADABLE: part.text[:UNREADABLE_CHARS]}
-        raw = None if part.raw is None else Raw(self.dialect, part.raw)
+            arguments = {said.UNREADABLE: part.text[: gate.UNREADABLE_CHARS]}
+        raw = None if part.raw is None else said.Raw(self.dialect, part.raw)
         # Two calls of one reply that share an id could not be answered one by one.
         known = part.call_id and part.call_id not in taken
         call_id = part.call_id if known else self._derived_id(part)
-        return ToolCall(call_id, self._names.get(part.name, part.name), arguments, raw)
+        return said.ToolCall(call_id, self._names.get(part.name, part.name), arguments, raw)
 
     def _derived_id(self, part: Open) -> str:
         """Make an id for a call that came without one, of its index in the reply and its text."""
@@ -256,7 +232,7 @@ def _sent(value: Mapping[str, Any]) -> bytes:
     try:
         return bytes(text_of(value))
     except UnicodeEncodeError:
-        return bytes(text_of(storable_json(value)))
+        return bytes(text_of(gate.storable_json(value)))
 
 
 def read_frame(data: bytes) -> Any:
@@ -269,7 +245,7 @@ def read_frame(data: bytes) -> Any:
         return msgspec.json.decode(shallow)
     except msgspec.DecodeError as error:
         try:
-            return storable_json(loads(text_from_bytes(shallow)))
+            return gate.storable_json(loads(text_from_bytes(shallow)))
         except InvalidJson:
             raise error from None
 
@@ -315,11 +291,11 @@ def written(arguments: Any) -> str:
 
 def _arguments(text: str) -> dict[str, Any] | None:
     """Read the arguments of a call; None if they are no object, or none that can be stored."""
-    if nests_deeper(text, MAX_DEPTH):
+    if nests_deeper(text, gate.MAX_DEPTH):
         return None
     try:
         arguments = msgspec.json.decode(text) if text.strip() else {}
-        check_json(storable_json(arguments), "the arguments")
+        gate.check_json(gate.storable_json(arguments), "the arguments")
     except (msgspec.DecodeError, NotStorable):
         return None
     return arguments if isinstance(arguments, dict) else None
@@ -332,7 +308,7 @@ def _reported(usage: Any) -> dict[str, Any] | None:
     return {name: value for name, value in usage.items() if name not in ("message", "context")}
 
 
-def decode(decoder: Decoder, chunks: Iterable[bytes]) -> Iterator[Event]:
+def decode(decoder: Decoder, chunks: Iterable[bytes]) -> Iterator[replies.Event]:
     """Run a whole stream through a decoder."""
     for chunk in chunks:
         yield from decoder.feed(chunk)

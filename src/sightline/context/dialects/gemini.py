@@ -23,17 +23,12 @@ from typing import Any, Final
 
 import msgspec
 
+import sightline.context.dialects.request as request
+import sightline.context.messages.parts as said
 from sightline.context.dialects.decoder import Decoder, written
 from sightline.context.dialects.events import Event, StopReason, Usage, UsageFields
 from sightline.context.dialects.names import ToolDefinition, inline, wire_id
 from sightline.context.dialects.profile import Profile
-from sightline.context.dialects.request import (
-    CACHED_CONTENT,
-    CachedContent,
-    Options,
-    RequestDraft,
-    assemble,
-)
 from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import (
     UNKNOWN,
@@ -44,16 +39,6 @@ from sightline.context.dialects.stored import (
     role_of,
 )
 from sightline.context.dialects.turns import begun, own_form, texts_of
-from sightline.context.messages.parts import (
-    File,
-    Message,
-    Part,
-    Raw,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolResult,
-)
 from sightline.context.slots.prompt import Prompt
 from sightline.context.tokens.tokens import counter_for
 from sightline.errors import InvalidInput
@@ -78,9 +63,9 @@ class Head(msgspec.Struct, frozen=True):
     messages: int
     body: bytes
 
-    def named(self, name: str) -> CachedContent:
+    def named(self, name: str) -> request.CachedContent:
         """What requests build upon, once it exists."""
-        return CachedContent(name, self.messages, self.digest, self.tokens)
+        return request.CachedContent(name, self.messages, self.digest, self.tokens)
 
 
 def head_of(prompt: Prompt, profile: Profile, ttl_s: int) -> Head:
@@ -128,12 +113,12 @@ def cached_content_body(
     if not 0 <= messages <= prompt.boundary:
         raise InvalidInput(f"{messages} messages: the prefix has {prompt.boundary}")
     held = Prompt(prompt.messages[:messages], messages, prompt.receipt, prompt.tools)
-    body = assemble(held, profile, Options(), write).body
+    body = request.assemble(held, profile, request.Options(), write).body
     kept = {key: body[key] for key in HELD if body.get(key)}
     return {"model": f"models/{profile.model}", "ttl": f"{ttl_s}s", **kept}
 
 
-def write(draft: RequestDraft) -> None:
+def write(draft: request.RequestDraft) -> None:
     """Write a request."""
     fields, held = draft.fields, draft.options.cached_content
     if limit := draft.options.max_output_tokens:
@@ -152,7 +137,7 @@ def write(draft: RequestDraft) -> None:
         fields |= head
         rest = begun(rest, START)
     else:
-        fields[CACHED_CONTENT] = held.name
+        fields[request.CACHED_CONTENT] = held.name
         rest = [turn for turn in rest if not 0 <= turn.origin < held.messages]
         if held.messages <= len(system):
             rest = begun(rest, START)
@@ -174,19 +159,21 @@ def tool_json(tool: ToolDefinition) -> dict[str, Any]:
     }
 
 
-def _pieces(draft: RequestDraft, role: str, lane: int, parts: tuple[Part, ...]) -> list[Segment]:
-    first = next((part for part in parts if isinstance(part, ToolCall)), None)
+def _pieces(
+    draft: request.RequestDraft, role: str, lane: int, parts: tuple[said.Part, ...]
+) -> list[Segment]:
+    first = next((part for part in parts if isinstance(part, said.ToolCall)), None)
     written = (_part(draft, part, first=part is first) for part in parts)
     return [Segment(role, to_json(part), lane=lane) for part in written if part is not None]
 
 
-def _part(draft: RequestDraft, part: Part, *, first: bool) -> dict[str, Any] | None:
+def _part(draft: request.RequestDraft, part: said.Part, *, first: bool) -> dict[str, Any] | None:
     signed: dict[str, Any] = {}
     if (raw := own_form(part, NAME)) is not None:
         signed = {"thoughtSignature": raw["thoughtSignature"]}
-    if isinstance(part, Text):
+    if isinstance(part, said.Text):
         return {"text": part.text, **signed}
-    if isinstance(part, ToolCall):
+    if isinstance(part, said.ToolCall):
         if first and not signed:
             signed = {"thoughtSignature": UNSIGNED}
         call = {
@@ -195,20 +182,20 @@ def _part(draft: RequestDraft, part: Part, *, first: bool) -> dict[str, Any] | N
             "args": part.arguments,
         }
         return {"functionCall": call, **signed}
-    if isinstance(part, ToolResult):
+    if isinstance(part, said.ToolResult):
         response = {
             "id": wire_id(part.call_id, draft.profile.tools.ids),
             "name": draft.names.wire(part.name or part.call_id),
             "response": {"error" if part.is_error else "output": part.content},
         }
         return {"functionResponse": response}
-    if isinstance(part, Reasoning):
+    if isinstance(part, said.Reasoning):
         # Thoughts are summaries, not input; what must return is the signature on other parts.
         return None
     return _file(draft, part)
 
 
-def _file(draft: RequestDraft, file: File) -> dict[str, Any]:
+def _file(draft: request.RequestDraft, file: said.File) -> dict[str, Any]:
     data = inline(file)
     if data is not None:
         return {"inlineData": {"mimeType": data.mime, "data": data.data}}
@@ -294,30 +281,32 @@ class GeminiDecoder(Decoder):
         )
 
 
-def read_stored(data: Stored) -> Message:
+def read_stored(data: Stored) -> said.Message:
     """Read one stored `content` of the Gemini API."""
     role = role_of(data.get("role", "user"), {"model": "assistant", "function": "tool"})
     seen: Counter[str] = Counter()
     return message_of(role, tuple(_stored_part(part, seen) for part in data["parts"]))
 
 
-def _stored_part(part: Stored, seen: Counter[str]) -> Part:
+def _stored_part(part: Stored, seen: Counter[str]) -> said.Part:
     signature = part.get("thoughtSignature")
-    raw = Raw(NAME, dict(part)) if signature else None
+    raw = said.Raw(NAME, dict(part)) if signature else None
     if call := part.get("functionCall"):
         call_id = call_id_of(call.get("id"), call["name"], seen)
-        return ToolCall(call_id, as_text(call["name"]), dict(call.get("args") or {}), raw)
+        return said.ToolCall(call_id, as_text(call["name"]), dict(call.get("args") or {}), raw)
     if answer := part.get("functionResponse"):
         call_id = call_id_of(answer.get("id"), answer["name"], seen)
         content, is_error = _stored_answer(answer.get("response", {}))
-        return ToolResult(call_id, content, as_text(answer["name"]), is_error)
+        return said.ToolResult(call_id, content, as_text(answer["name"]), is_error)
     if held := part.get("inlineData"):
-        return File(f"data:{held['mimeType']};base64,{held['data']}", as_text(held["mimeType"]))
-    if stored := part.get("fileData"):
-        return File(as_text(stored["fileUri"]), as_text(stored.get("mimeType") or UNKNOWN))
+        return said.File(
+            f"data:{held['mimeType']};base64,{held['data']}", as_text(held["mimeType"])
+        )
+    if linked := part.get("fileData"):
+        return said.File(as_text(linked["fileUri"]), as_text(linked.get("mimeType") or UNKNOWN))
     if part.get("thought"):
-        return Reasoning(as_text(part["text"]), raw)
-    return Text(as_text(part["text"]), raw)
+        return said.Reasoning(as_text(part["text"]), raw)
+    return said.Text(as_text(part["text"]), raw)
 
 
 def _stored_answer(response: Any) -> tuple[str, bool]:
@@ -330,7 +319,7 @@ def _stored_answer(response: Any) -> tuple[str, bool]:
     return msgspec.json.encode(response).decode(), False
 
 
-def read_stored_gca(data: Stored) -> Message:
+def read_stored_gca(data: Stored) -> said.Message:
     """Read the code-assist variant: the same content, sometimes inside a request or response."""
     inner = data
     for key in ("response", "request"):

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+import sightline.context.messages.parts as said
 from sightline.context.dialects.decoder import Decoder, Open, read_frame
 from sightline.context.dialects.events import Event, StopReason, Usage, UsageFields
 from sightline.context.dialects.framing import Frame
@@ -25,16 +26,6 @@ from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import UNKNOWN, Stored, arguments_of, as_text, flat, role_of
 from sightline.context.dialects.turns import PromptTurn, own_thoughts, texts_of
-from sightline.context.messages.parts import (
-    File,
-    Message,
-    Part,
-    Raw,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolResult,
-)
 
 NAME: Final = "openai_chat"
 BREAKPOINT: Final = b',"prompt_cache_breakpoint":{"mode":"explicit"}'
@@ -80,11 +71,13 @@ def tool_json(tool: ToolDefinition) -> dict[str, Any]:
     }
 
 
-def write_messages(draft: RequestDraft, messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
+def write_messages(
+    draft: RequestDraft, messages: Iterable[said.Message]
+) -> Iterator[dict[str, Any]]:
     """Write messages as they are, the results in one before what else it says."""
     for message in messages:
-        results = tuple(part for part in message.parts if isinstance(part, ToolResult))
-        others = tuple(part for part in message.parts if not isinstance(part, ToolResult))
+        results = tuple(part for part in message.parts if isinstance(part, said.ToolResult))
+        others = tuple(part for part in message.parts if not isinstance(part, said.ToolResult))
         pieces = _pieces(draft, "tool", results)
         if others or not results:
             pieces += _pieces(draft, "user" if message.role == "tool" else message.role, others)
@@ -103,17 +96,17 @@ def _one_system(draft: RequestDraft) -> list[PromptTurn]:
     if len(system) < 2:
         return [*system, *rest]
     text = "\n\n".join(texts_of(system))
-    return [PromptTurn("system", (Text(text),), system[0].origin), *rest]
+    return [PromptTurn("system", (said.Text(text),), system[0].origin), *rest]
 
 
-def _pieces(draft: RequestDraft, role: str, parts: tuple[Part, ...]) -> list[Segment]:
+def _pieces(draft: RequestDraft, role: str, parts: tuple[said.Part, ...]) -> list[Segment]:
     if role == "assistant":
         message = _assistant(draft, parts)
         # Another vendor's reasoning alone is nothing here, and a message of nothing is refused.
         has_content = message["content"] or "tool_calls" in message
         return [Segment(role, to_json(message))] if has_content else []
     if role == "tool":
-        results = [_result(draft, part) for part in parts if isinstance(part, ToolResult)]
+        results = [_result(draft, part) for part in parts if isinstance(part, said.ToolResult)]
         return [_piece(result) for result in results]
     return [_piece({"role": role, "content": _content(draft, parts)})]
 
@@ -126,15 +119,15 @@ def _piece(message: dict[str, Any]) -> Segment:
     return Segment(message["role"], data, len(data) - len("}]}"), len(content))
 
 
-def _content(draft: RequestDraft, parts: tuple[Part, ...]) -> str | list[dict[str, Any]]:
-    texts = [part.text for part in parts if isinstance(part, Text)]
+def _content(draft: RequestDraft, parts: tuple[said.Part, ...]) -> str | list[dict[str, Any]]:
+    texts = [part.text for part in parts if isinstance(part, said.Text)]
     if draft.profile.messages.content == "text" and len(texts) == len(parts):
         return "\n\n".join(texts)
-    return [_part(draft, part) for part in parts if isinstance(part, Text | File)]
+    return [_part(draft, part) for part in parts if isinstance(part, said.Text | said.File)]
 
 
-def _part(draft: RequestDraft, part: Text | File) -> dict[str, Any]:
-    if isinstance(part, Text):
+def _part(draft: RequestDraft, part: said.Text | said.File) -> dict[str, Any]:
+    if isinstance(part, said.Text):
         return {"type": "text", "text": part.text}
     takes = draft.profile.messages
     if part.mime.startswith("image/") and takes.images and (is_web(part) or inline(part)):
@@ -144,9 +137,9 @@ def _part(draft: RequestDraft, part: Text | File) -> dict[str, Any]:
     return {"type": "text", "text": draft.in_words(part)}
 
 
-def _assistant(draft: RequestDraft, parts: tuple[Part, ...]) -> dict[str, Any]:
-    texts = [part.text for part in parts if isinstance(part, Text)]
-    calls = [part for part in parts if isinstance(part, ToolCall)]
+def _assistant(draft: RequestDraft, parts: tuple[said.Part, ...]) -> dict[str, Any]:
+    texts = [part.text for part in parts if isinstance(part, said.Text)]
+    calls = [part for part in parts if isinstance(part, said.ToolCall)]
     message: dict[str, Any] = {"role": "assistant", "content": "\n\n".join(texts) or None}
     rule = draft.profile.reasoning
     if rule.replay == "always" and rule.field:
@@ -158,7 +151,7 @@ def _assistant(draft: RequestDraft, parts: tuple[Part, ...]) -> dict[str, Any]:
     return message
 
 
-def _call(draft: RequestDraft, call: ToolCall) -> dict[str, Any]:
+def _call(draft: RequestDraft, call: said.ToolCall) -> dict[str, Any]:
     arguments = to_json(call.arguments).decode()
     return {
         "id": wire_id(call.id, draft.profile.tools.ids),
@@ -167,7 +160,7 @@ def _call(draft: RequestDraft, call: ToolCall) -> dict[str, Any]:
     }
 
 
-def _result(draft: RequestDraft, result: ToolResult) -> dict[str, Any]:
+def _result(draft: RequestDraft, result: said.ToolResult) -> dict[str, Any]:
     text = error_text(result)
     parts = draft.profile.messages.content == "parts"
     return {
@@ -177,7 +170,7 @@ def _result(draft: RequestDraft, result: ToolResult) -> dict[str, Any]:
     }
 
 
-def error_text(result: ToolResult) -> str:
+def error_text(result: said.ToolResult) -> str:
     """Say that it is an error, for APIs that have no field for it."""
     says_so = result.content.lstrip().lower().startswith("error")
     return f"error: {result.content}" if result.is_error and not says_so else result.content
@@ -275,15 +268,17 @@ def _error_text(error: Any) -> str:
     return str(error.get("message") or error) if isinstance(error, dict) else str(error)
 
 
-def read_stored(data: Stored) -> Message:
+def read_stored(data: Stored) -> said.Message:
     """Read one stored message of Chat Completions."""
     role = role_of(data["role"], {"developer": "system", "function": "tool"})
     content = data.get("content")
     if role == "tool":
         call_id = data.get("tool_call_id") or data["name"]
-        return Message(role, (ToolResult(as_text(call_id), flat(content), data.get("name") or ""),))
+        return said.Message(
+            role, (said.ToolResult(as_text(call_id), flat(content), data.get("name") or ""),)
+        )
     thoughts = [
-        Reasoning(as_text(data[field]), Raw(NAME, {"field": field}))
+        said.Reasoning(as_text(data[field]), said.Raw(NAME, {"field": field}))
         for field in REASONING_FIELDS
         if isinstance(data.get(field), str) and data[field]
     ]
@@ -291,30 +286,30 @@ def read_stored(data: Stored) -> Message:
     for call in data.get("tool_calls") or ():
         function = call["function"]
         parts.append(
-            ToolCall(as_text(call["id"]), as_text(function["name"]), arguments_of(function))
+            said.ToolCall(as_text(call["id"]), as_text(function["name"]), arguments_of(function))
         )
-    return Message(role, tuple(parts))
+    return said.Message(role, tuple(parts))
 
 
-def stored_content(content: Any, raw: Raw | None = None) -> list[Part]:
+def stored_content(content: Any, raw: said.Raw | None = None) -> list[said.Part]:
     """Read the content of a message in either of OpenAI's forms."""
     if content is None or content == "":
         return []
     if isinstance(content, str):
-        return [Text(content, raw)]
+        return [said.Text(content, raw)]
     return [_stored_piece(item, raw) for item in content]
 
 
-def _stored_piece(item: Stored, raw: Raw | None) -> Part:
+def _stored_piece(item: Stored, raw: said.Raw | None) -> said.Part:
     match item["type"]:
         case "text" | "input_text" | "output_text":
-            return Text(as_text(item["text"]), raw)
+            return said.Text(as_text(item["text"]), raw)
         case "refusal":
-            return Text(as_text(item["refusal"]), raw)
+            return said.Text(as_text(item["refusal"]), raw)
         case "image_url":
-            return File(as_text(item["image_url"]["url"]), "image/*")
+            return said.File(as_text(item["image_url"]["url"]), "image/*")
         case "input_image":
-            return File(as_text(item["image_url"]), "image/*")
+            return said.File(as_text(item["image_url"]), "image/*")
         case "file":
             return _stored_file(item["file"])
         case "input_file":
@@ -323,7 +318,7 @@ def _stored_piece(item: Stored, raw: Raw | None) -> Part:
             raise ValueError(f"content of type {other!r}")
 
 
-def _stored_file(item: Stored) -> File:
+def _stored_file(item: Stored) -> said.File:
     uri = as_text(item.get("file_data") or item["file_url"])
     mime = uri.removeprefix("data:").partition(";")[0] if uri.startswith("data:") else ""
-    return File(uri, mime or UNKNOWN, as_text(item.get("filename") or ""))
+    return said.File(uri, mime or UNKNOWN, as_text(item.get("filename") or ""))

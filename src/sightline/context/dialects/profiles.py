@@ -15,32 +15,23 @@ from typing import Any, Final
 
 import msgspec
 
+import sightline.context.dialects.profile as rules
 from sightline.context.dialects.endpoints import ENDPOINTS, MODELS
-from sightline.context.dialects.profile import (
-    Cache,
-    Layer,
-    MessageRules,
-    Prices,
-    Profile,
-    ReasoningRules,
-    TailRules,
-    Tools,
-)
 from sightline.context.slots.settings import in_words
 from sightline.errors import InvalidInput
 
 # Set by `profile_for` alone, or by nothing: an override that names one is a mistake.
 FIXED: Final = frozenset({"endpoint", "model", "sources"})
 GROUPS: Final[dict[str, type[msgspec.Struct]]] = {
-    "prices": Prices, "cache": Cache, "tail": TailRules,
-    "tools": Tools, "reasoning": ReasoningRules, "messages": MessageRules,
+    "prices": rules.Prices, "cache": rules.Cache, "tail": rules.TailRules,
+    "tools": rules.Tools, "reasoning": rules.ReasoningRules, "messages": rules.MessageRules,
 }  # fmt: skip
 FIELDS: Final = frozenset(
-    {f for f in Profile.__struct_fields__ if f not in FIXED and f not in GROUPS}
+    {f for f in rules.Profile.__struct_fields__ if f not in FIXED and f not in GROUPS}
     | {f"{group}.{field}" for group, kind in GROUPS.items() for field in kind.__struct_fields__}
 )
 # Made once, at import: msgspec crashes where two threads are the first to read a type.
-_profiles: Final = msgspec.json.Decoder(Profile)
+_profiles: Final = msgspec.json.Decoder(rules.Profile)
 
 
 def endpoints() -> list[str]:
@@ -51,8 +42,8 @@ def endpoints() -> list[str]:
 def profile_for(
     endpoint: str,
     model: str = "",
-    overrides: Mapping[str, Any] | Layer | Iterable[Layer] = (),
-) -> Profile:
+    overrides: Mapping[str, Any] | rules.Layer | Iterable[rules.Layer] = (),
+) -> rules.Profile:
     """Return the profile of a model at an endpoint; without a model, of the one it is known for.
 
     `overrides` are values by dotted field, nested objects, or layers with sources of
@@ -76,18 +67,20 @@ def profile_for(
             _set(values, field, value)
             sources[field] = layer.source
         _check(values, layer.source)
-    return msgspec.convert({**values, "sources": sources}, Profile)
+    return msgspec.convert({**values, "sources": sources}, rules.Profile)
 
 
-def _layers(overrides: Mapping[str, Any] | Layer | Iterable[Layer]) -> list[Layer]:
-    if isinstance(overrides, Layer):
+def _layers(
+    overrides: Mapping[str, Any] | rules.Layer | Iterable[rules.Layer],
+) -> list[rules.Layer]:
+    if isinstance(overrides, rules.Layer):
         return [overrides]
     if isinstance(overrides, Mapping):
-        return [Layer("override", overrides)]
+        return [rules.Layer("override", overrides)]
     return list(overrides)
 
 
-def _flat(layer: Layer) -> dict[str, Any]:
+def _flat(layer: rules.Layer) -> dict[str, Any]:
     """Spell nested groups as dotted fields, and refuse what is no field."""
     flat: dict[str, Any] = {}
     for key, value in layer.values.items():
@@ -113,7 +106,7 @@ def _set(values: dict[str, Any], field: str, value: Any) -> None:
 
 def _check(values: dict[str, Any], source: str) -> None:
     try:
-        msgspec.convert(values, Profile)
+        msgspec.convert(values, rules.Profile)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"{source}: {in_words(error)}") from error
 

@@ -24,28 +24,10 @@ import msgspec
 from msgspec.structs import replace
 
 from sightline._keywords import NamesKeywords
+from sightline.context.dialects import observations, segments
 from sightline.context.dialects.drift import ByteSpan, Wire
 from sightline.context.dialects.names import Names, ToolDefinition, placeholder, read_tools
-from sightline.context.dialects.observations import (
-    GROWING,
-    Repeat,
-    SentTail,
-    digest_of,
-    is_block,
-    kept_of,
-    observe,
-    reasoned_until,
-    with_newest,
-    with_sent,
-)
 from sightline.context.dialects.profile import CacheStyle, Profile
-from sightline.context.dialects.segments import (
-    Joined,
-    Segments,
-    earlier_ends,
-    memory_of,
-    to_json,
-)
 from sightline.context.dialects.turns import Note, PromptTurn, place_tail, tail_of, turns_of
 from sightline.context.messages.parts import File, Message
 from sightline.context.projection.changes import ShownState
@@ -98,8 +80,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, metaclass=NamesKeywords
     max_output_tokens: int | None = None
     stream: bool = True
     thinking: Thinking = "auto"
-    sent: tuple[SentTail, ...] = ()
-    repeat: Repeat = "whole"
+    sent: tuple[observations.SentTail, ...] = ()
+    repeat: observations.Repeat = "whole"
     shown: ShownState | None = None
     prepend: bool = False
     previous_id: str = ""
@@ -126,7 +108,7 @@ class Request(msgspec.Struct, frozen=True):
     names: dict[str, str]
     notes: tuple[Note, ...] = ()
     thinking: Thinking = "auto"
-    sent: tuple[SentTail, ...] = ()
+    sent: tuple[observations.SentTail, ...] = ()
     marks: int = 0
     inserts: tuple[tuple[int, bytes], ...] = ()
     cached_content: str = ""
@@ -183,8 +165,8 @@ class RequestDraft(msgspec.Struct, dict=True):
     def __post_init__(self) -> None:
         self.tools = read_tools(self.prompt.tools) if self.profile.tools.calls else []
         self.names = Names((tool.name for tool in self.tools), self.profile.tools)
-        self._memory = memory_of(self.profile, tuple(self.names.changed))
-        self._segments = Segments(self._memory)
+        self._memory = segments.memory_of(self.profile, tuple(self.names.changed))
+        self._segments = segments.Segments(self._memory)
         self._field_inserts: list[tuple[str, int, bytes]] = []
         self._marked: tuple[list[int], bytes] = ([], b"")
 
@@ -211,9 +193,9 @@ class RequestDraft(msgspec.Struct, dict=True):
         """Write the tools in a vendor's form, under names that it takes."""
         return [write(replace(tool, name=self.names.wire(tool.name))) for tool in self.tools]
 
-    def messages(self, key: str, content: str = "") -> Segments:
+    def messages(self, key: str, content: str = "") -> segments.Segments:
         """Begin the messages under this key; `content` is the key of their blocks, if they have."""
-        self.key, self._segments = key, Segments(self._memory, content)
+        self.key, self._segments = key, segments.Segments(self._memory, content)
         return self._segments
 
     def insert(self, field: str, before_end: int, data: bytes) -> None:
@@ -228,7 +210,10 @@ class RequestDraft(msgspec.Struct, dict=True):
         """
         spent += "cache_control" in self.extra
         first = max((turn.origin for turn in self.system_and_rest()[0]), default=-1) + 1
-        ends, grows = earlier_ends(self.prompt.prefix), self.options.repeat in GROWING
+        ends, grows = (
+            segments.earlier_ends(self.prompt.prefix),
+            self.options.repeat in observations.GROWING,
+        )
         chosen = self._segments.marked(
             self.profile.cache, spent, ends, first if head else 0, edge=grows
         )
@@ -242,7 +227,7 @@ class RequestDraft(msgspec.Struct, dict=True):
         cache = self.profile.cache
         if cache.style not in styles:
             return False
-        tokens = _json_tokens(to_json(self.prompt.tools)) if self.prompt.tools else 0
+        tokens = _json_tokens(segments.to_json(self.prompt.tools)) if self.prompt.tools else 0
         tokens += sum(self.weights[: self.cacheable])
         # SLOP, context injection, cache integration: below the threshold no synthetic marker.
         if tokens < cache.min_tokens:
@@ -278,15 +263,15 @@ class RequestDraft(msgspec.Struct, dict=True):
         spans: list[ByteSpan] = []
         out, at, ends = [b"{"], 1, {}
         for name, value in self.fields.items():
-            data = to_json(value)
-            out.append(b"%b:%b," % (to_json(name), data))
+            data = segments.to_json(value)
+            out.append(b"%b:%b," % (segments.to_json(name), data))
             start, at = at, at + len(out[-1])
             ends[name] = at - 1
             tokens = _json_tokens(data) if name in HEADS else 0
             if name == CACHED_CONTENT and self.options.cached_content is not None:
                 tokens = self.options.cached_content.tokens
             spans.append(ByteSpan(start, at, name, tokens=tokens))
-        out.append(to_json(self.key) + b":[")
+        out.append(segments.to_json(self.key) + b":[")
         at += len(out[-1])
         joined = self._segments.join()
         out += joined.data, b"]}"
@@ -298,7 +283,7 @@ class RequestDraft(msgspec.Struct, dict=True):
         wire = Wire(b"".join(out), at + joined.boundary, tuple(spans))
         return wire, tuple(sorted(inserts, key=itemgetter(0)))
 
-    def _message_spans(self, joined: Joined, at: int) -> Iterator[ByteSpan]:
+    def _message_spans(self, joined: segments.Joined, at: int) -> Iterator[ByteSpan]:
         """Say which byte of the body belongs to which message."""
         slots, weights, key = slot_names(self.prompt), self.weights, self.key
         for number, (start, end, origins) in enumerate(joined.messages):
@@ -330,22 +315,24 @@ def assemble(
     behind = next((at for at, turn in enumerate(stable) if turn.origin >= live), len(stable))
     stable[behind:] = [replace(turn, stable=False) for turn in stable[behind:]]
     tail = tail_of(prompt.tail)
-    sent: tuple[SentTail, ...] = ()
-    now: tuple[SentTail, ...] = ()
+    sent: tuple[observations.SentTail, ...] = ()
+    now: tuple[observations.SentTail, ...] = ()
     if thinking == "turn_append":
-        sent = kept_of(options.sent, prompt.prefix, options.repeat)
+        sent = observations.kept_of(options.sent, prompt.prefix, options.repeat)
         if tail:
-            reasoned = reasoned_until(prompt.prefix) if profile.reasoning.bound else None
-            digest = digest_of(prompt.prefix) if options.repeat == "session" else ""
-            sent, newest = observe(
+            reasoned = (
+                observations.reasoned_until(prompt.prefix) if profile.reasoning.bound else None
+            )
+            digest = observations.digest_of(prompt.prefix) if options.repeat == "session" else ""
+            sent, newest = observations.observe(
                 tail, sent, prompt.boundary, repeat=options.repeat, bound=reasoned,
                 shown=options.shown, behind=digest,
             )  # fmt: skip
             tail, now = newest.parts, (newest,)
-    kept = with_sent(stable, sent, profile)
+    kept = observations.with_sent(stable, sent, profile)
     placed, moved = place_tail(kept, tail, profile, prepend=options.prepend)
-    if now and options.repeat in GROWING and _writing_pays(profile):
-        placed = with_newest(placed)
+    if now and options.repeat in observations.GROWING and _writing_pays(profile):
+        placed = observations.with_newest(placed)
     draft = RequestDraft(prompt, profile, options, thinking, placed, live)
     limit = profile.tools.max_tools
     if limit and len(draft.tools) > limit:
@@ -384,7 +371,9 @@ def _live_from(prefix: Sequence[Message]) -> int:
 
     SLOP, context injection, cache integration: no explicit cache control after live state.
     """
-    shows = (at for at, message in enumerate(prefix) if any(map(is_block, message.parts)))
+    shows = (
+        at for at, message in enumerate(prefix) if any(map(observations.is_block, message.parts))
+    )
     return next(shows, len(prefix))
 
 

@@ -32,16 +32,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
+import sightline.errors as errors
 from sightline.context.ledger.codec import entry_of, kept_in, parts_of
 from sightline.context.ledger.rows import Row, RowReader, RowWriter, marks, portions
 from sightline.context.messages.parts import Entry
-from sightline.errors import (
-    InvalidInput,
-    LedgerDamaged,
-    LedgerUnavailable,
-    LedgerUnusable,
-    MissingExtra,
-)
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -85,9 +79,9 @@ class Attachments:
             try:
                 data = bytes(store.get(_checked(name)).bytes())
             except FileNotFoundError:
-                raise LedgerDamaged([f"attachment {name} is not in {self.url}"]) from None
+                raise errors.LedgerDamaged([f"attachment {name} is not in {self.url}"]) from None
         if sha256(data).hexdigest() != name.partition("/")[2]:
-            raise LedgerDamaged([f"attachment {name} in {self.url} was altered"])
+            raise errors.LedgerDamaged([f"attachment {name} in {self.url} was altered"])
         return data
 
     def sweep(self, owner: str, used: Collection[str] = ()) -> None:
@@ -111,7 +105,7 @@ class Attachments:
     @contextmanager
     def _connection(self) -> Iterator[ObjectStore]:
         if self._store is None:
-            raise LedgerUnusable(
+            raise errors.LedgerUnusable(
                 "this ledger has attachments in an object store: say which by ledger.attachments"
             )
         # Imported here: only who has such a store needs the package.
@@ -120,7 +114,7 @@ class Attachments:
         try:
             yield self._store
         except (BaseError, OSError) as error:
-            raise LedgerUnavailable(f"attachments at {self.url}: {_line(error)}") from error
+            raise errors.LedgerUnavailable(f"attachments at {self.url}: {_line(error)}") from error
 
 
 NOWHERE: Final = Attachments()
@@ -129,20 +123,20 @@ NOWHERE: Final = Attachments()
 def _checked(name: str) -> str:
     """Give a name that leads to an object of one session; raise `LedgerDamaged` for any other."""
     if not _NAME.fullmatch(name):
-        raise LedgerDamaged([f"{name[:120]!r} is no name of an attachment"])
+        raise errors.LedgerDamaged([f"{name[:120]!r} is no name of an attachment"])
     return name
 
 
 def _opened(url: str) -> ObjectStore:
     if urlsplit(url).scheme not in _SCHEMES:
-        raise InvalidInput(f"{url}: attachments go to s3://…, gs://…, az://… or file:///…")
+        raise errors.InvalidInput(f"{url}: attachments go to s3://…, gs://…, az://… or file:///…")
     try:
         from obstore.exceptions import BaseError
         from obstore.store import LocalStore, from_url
     except ModuleNotFoundError as error:
         from sightline._distribution import install
 
-        raise MissingExtra(
+        raise errors.MissingExtra(
             f"attachments in an object store need {error.name}: {install('attachments')}"
         ) from error
     try:
@@ -160,7 +154,7 @@ def _opened(url: str) -> ObjectStore:
             retry_config={"max_retries": 3, "retry_timeout": timedelta(seconds=15)},
         )
     except (BaseError, OSError, ValueError) as error:
-        raise LedgerUnusable(f"attachments cannot be at {url}: {_line(error)}") from error
+        raise errors.LedgerUnusable(f"attachments cannot be at {url}: {_line(error)}") from error
 
 
 def _line(error: Exception) -> str:
@@ -171,7 +165,7 @@ def _line(error: Exception) -> str:
 def _directory(url: str) -> Path:
     address = urlsplit(url)
     if address.netloc or not address.path.startswith("/"):
-        raise InvalidInput(f"{url}: a directory is written as file:///path")
+        raise errors.InvalidInput(f"{url}: a directory is written as file:///path")
     return Path(unquote(address.path))
 
 
@@ -212,10 +206,10 @@ def fetching(db: RowReader, objects: Attachments, names: Iterable[str]) -> Calla
         if not is_row(name):
             return objects.get(name)
         if name not in found:
-            raise LedgerDamaged([f"attachment {name} is not in the ledger"])
+            raise errors.LedgerDamaged([f"attachment {name} is not in the ledger"])
         size, data = found[name]
         if size != len(data) or sha256(data).hexdigest() != name.partition("/")[2]:
-            raise LedgerDamaged([f"attachment {name} in the ledger was altered"])
+            raise errors.LedgerDamaged([f"attachment {name} in the ledger was altered"])
         return data
 
     return fetch

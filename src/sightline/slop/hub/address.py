@@ -26,16 +26,10 @@ from http.client import HTTPException, HTTPResponse, IncompleteRead
 from typing import IO, Final, NamedTuple, cast
 from urllib.parse import urlsplit
 
+import sightline.slop.discovery.wellknown as wellknown
 from sightline.errors import InvalidInput, TimedOut, Unauthorized, Unreachable
 from sightline.slop.discovery.descriptor import DESCRIPTOR_BYTES, Descriptor, Nats, Stdio, Unix, Ws
 from sightline.slop.discovery.directory import Discovery
-from sightline.slop.discovery.wellknown import (
-    PAGE_BYTES,
-    document_url,
-    page_url,
-    page_websocket,
-    websocket_url,
-)
 from sightline.slop.hub.client import Dial
 from sightline.slop.hub.mcp import McpTarget, dial_mcp, is_mcp
 from sightline.slop.transports.link import Link, why
@@ -61,7 +55,7 @@ def dial_address(
         shown = _announced_token(address, discovery) if token is None else token
         return lambda: _connect_websocket(address, shown)
     if scheme in {"http", "https"}:
-        document_url(address)  # raises where it is not safe
+        wellknown.document_url(address)  # raises where it is not safe
         return _dial_site(address, token, discovery)
     if scheme == "unix" and rest:
         return lambda: connect_unix(rest)
@@ -147,19 +141,19 @@ async def find_websocket(address: str) -> str:
 
     Raises InvalidInput where what the site says cannot be believed.
     """
-    document, page = document_url(address), page_url(address)
+    document, page = wellknown.document_url(address), wellknown.page_url(address)
     answer = await _ask(document, "application/json", DESCRIPTOR_BYTES)
     # Many a server answers with its page wherever it has nothing.
     is_missing = answer.status in _MISSING or (answer.status == HTTPStatus.OK and answer.is_html)
     if is_missing and page is not None:
-        shown = await _ask(page, "text/html", PAGE_BYTES, is_cut=True)
+        shown = await _ask(page, "text/html", wellknown.PAGE_BYTES, is_cut=True)
         if shown.status == HTTPStatus.OK and shown.is_html:
-            named = page_websocket(shown.body, page)
+            named = wellknown.page_websocket(shown.body, page)
             if named is not None:
                 return named
     if answer.status != HTTPStatus.OK:
         raise Unreachable(f"{document}: answered with status {answer.status}")
-    return websocket_url(answer.body, document)
+    return wellknown.websocket_url(answer.body, document)
 
 
 async def _ask(url: str, accept: str, most: int, *, is_cut: bool = False) -> _Answer:

@@ -27,21 +27,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+import sightline.slop.hub.relay as relays
 from sightline.errors import InvalidInput, LetGo, SightlineError, Unauthorized, Unreachable
 from sightline.slop.discovery.wellknown import own_websocket
 from sightline.slop.hub.client import Backoff
 from sightline.slop.hub.gate import APP_PATH, BRIDGE_PATH, BridgeGate, is_extension
 from sightline.slop.hub.mcp import UserQuestion
 from sightline.slop.hub.pairing import PairingFile
-from sightline.slop.hub.relay import (
-    MESSAGE_BYTES,
-    Absence,
-    BridgeConsumer,
-    Relay,
-    Tab,
-    TabSource,
-    message_type,
-)
 from sightline.slop.hub.watch import Signal
 from sightline.slop.protocol.ids import suggested_app_id
 from sightline.slop.protocol.patience import Patience
@@ -63,11 +55,11 @@ APPS: Final = 128
 GONE_S: Final = 300.0
 _HELLO_S: Final = 5.0
 _QUESTIONS: Final = 8
-_UNSENT_BYTES: Final = 2 * MESSAGE_BYTES
+_UNSENT_BYTES: Final = 2 * relays.MESSAGE_BYTES
 _HOST: Final = "127.0.0.1"
 _UNWANTED: Final = "it was disconnected here"
 _AWAY: Final = "its page is closed, or has lost its connection"
-ABSENCES: Final[dict[Absence, str]] = {
+ABSENCES: Final[dict[relays.Absence, str]] = {
     "closed": "its tab is closed",
     "asleep": "its tab is asleep",
     "lost": "the browser's extension is not connected",
@@ -76,7 +68,7 @@ ABSENCES: Final[dict[Absence, str]] = {
 _CALLS: Final = 4
 _CALL_S: Final = 0.3
 _CONNECT: Final = b'{"type":"connect"}'
-_UNREAD_BYTES: Final = 2 * MESSAGE_BYTES
+_UNREAD_BYTES: Final = 2 * relays.MESSAGE_BYTES
 # RFC 6761, RFC 6762 and RFC 9476: names that lead nowhere outside.
 _INNER: Final = (".localhost", ".local", ".internal", ".home.arpa")
 _ANY: Final[dict[str, Any]] = {"type": "object", "properties": {}}
@@ -134,7 +126,7 @@ class BrowserBridge:
         self._file = PairingFile(path)
         self._gate = BridgeGate("", os.getuid(), frozenset(origins), is_open=open)
         self._backoff = backoff or Backoff(max_s=5.0)
-        self._relay = Relay(self)
+        self._relay = relays.Relay(self)
         self._apps: dict[tuple[str, ...], _PageApp] = {}
         self._connected = 0
         self._changed = Signal()
@@ -336,18 +328,18 @@ class BrowserBridge:
         line = _Line(link)
         try:
             if origin is None:
-                consumer = BridgeConsumer("a program", line.put)
+                consumer = relays.BridgeConsumer("a program", line.put)
                 self._relay.join(consumer)
                 try:
                     await line.run(lambda data: self._relay.hear_consumer(consumer, data))
                 finally:
                     self._relay.leave(consumer)
             else:
-                await self._hear(TabSource(origin, line.put), line)
+                await self._hear(relays.TabSource(origin, line.put), line)
         finally:
             self._connected -= 1
 
-    async def _hear(self, source: TabSource, line: _Line) -> None:
+    async def _hear(self, source: relays.TabSource, line: _Line) -> None:
         try:
             await line.run(lambda data: self._relay.hear_source(source, data))
         finally:
@@ -367,14 +359,14 @@ class BrowserBridge:
         self._note("client")
         line = _Line(link)
         try:
-            await self._hear(TabSource("another bridge", line.put, channels=False), line)
+            await self._hear(relays.TabSource("another bridge", line.put, channels=False), line)
         finally:
             await link.close()
             self._note("")
 
     # Tabs, as the relay tells of them.
 
-    def appeared(self, tab: Tab) -> None:
+    def appeared(self, tab: relays.Tab) -> None:
         """Give a tab its seat, or its way back to it. Raises InvalidInput where it gets none."""
         app = self._apps.get(tab.identity)
         if app is None:
@@ -384,7 +376,7 @@ class BrowserBridge:
         if app.way is None:
             self._show(app, lambda: self._reach(tab))
 
-    def vanished(self, tab: Tab, absence: Absence) -> None:
+    def vanished(self, tab: relays.Tab, absence: relays.Absence) -> None:
         """Let a closed tab go; the app of another one stays, and says why it is away."""
         app = self._apps.get(tab.identity)
         if app is None:
@@ -394,7 +386,7 @@ class BrowserBridge:
         else:
             self._hide(app, ABSENCES[absence], leaves=absence == "lost")
 
-    async def _reach(self, tab: Tab) -> Link:
+    async def _reach(self, tab: relays.Tab) -> Link:
         provider = tab.provider
         peer = Peer("page", provider.origin or f"{tab.source.origin} tab {tab.tab_id}")
         if provider.transport != "ws":
@@ -435,7 +427,7 @@ def _is_public(host: str) -> bool:
 class PageLink:
     """A link over a relay. When it is over `receive` raises Unreachable, which says why."""
 
-    def __init__(self, relay: Relay, tab: Tab, peer: Peer) -> None:
+    def __init__(self, relay: relays.Relay, tab: relays.Tab, peer: Peer) -> None:
         self.peer = peer
         self._inbox: deque[bytes] = deque()
         self._unread_bytes = 0
@@ -473,7 +465,7 @@ class PageLink:
         self._opening.close()
 
     def _take(self, message: bytes) -> None:
-        if self._call is not None and message_type(message) == "hello":
+        if self._call is not None and relays.message_type(message) == "hello":
             self._call.cancel()
             self._call = None
         self._inbox.append(message)
@@ -484,7 +476,7 @@ class PageLink:
             self._opening.close()
         self._arrived.set()
 
-    def _end(self, absence: Absence) -> None:
+    def _end(self, absence: relays.Absence) -> None:
         self._finish(ABSENCES[absence])
 
     def _finish(self, reason: str) -> None:

@@ -33,31 +33,10 @@ from typing import Any, Final, Literal, Self, TypeAlias
 import msgspec
 from msgspec import UnsetType
 
+import sightline.errors as errors
+import sightline.slop.protocol.consumer as consumers
 import sightline.telemetry as telemetry
-from sightline.errors import (
-    ActionFailed,
-    InvalidInput,
-    LetGo,
-    RequestRefused,
-    SightlineError,
-    TimedOut,
-    Unauthorized,
-    Unreachable,
-)
 from sightline.slop.hub.watch import Signal, Watch
-from sightline.slop.protocol.consumer import (
-    Connected,
-    Consumer,
-    ConsumerEvent,
-    EventArrived,
-    Garbled,
-    InvokeAnswered,
-    MirrorChanged,
-    QueryAnswered,
-    Refused,
-    RequestFailed,
-    Resumed,
-)
 from sightline.slop.protocol.ids import app_id_problem, app_name_problem
 from sightline.slop.protocol.messages import Filter, ProviderInfo
 from sightline.slop.protocol.patience import Patience
@@ -100,7 +79,7 @@ class Backoff(msgspec.Struct, frozen=True):
 class Lost(msgspec.Struct, frozen=True):
     """The connection to the provider is gone, or could not be made."""
 
-    reason: SightlineError
+    reason: errors.SightlineError
 
 
 class Silent(msgspec.Struct, frozen=True):
@@ -118,7 +97,7 @@ class Outcome:
     trace: str = field(default="", compare=False, repr=False)
 
 
-Listener: TypeAlias = Callable[[ConsumerEvent | Lost | Silent], None]
+Listener: TypeAlias = Callable[[consumers.ConsumerEvent | Lost | Silent], None]
 
 
 class Client:
@@ -140,7 +119,7 @@ class Client:
         first_id: int = 1,
     ) -> None:
         self.state: State = "closed"
-        self.error: SightlineError | None = None
+        self.error: errors.SightlineError | None = None
         self._provider: ProviderInfo | None = None
         self._is_silent = False
         self._dial = dial
@@ -156,7 +135,7 @@ class Client:
         self._heard_at = 0.0
         self._sleep = sleep
         self._chance = chance
-        self._consumer = Consumer(first_id=first_id)
+        self._consumer = consumers.Consumer(first_id=first_id)
         self._watches: dict[str, Watch] = {}
         self._waiting: dict[str, asyncio.Future[Any]] = {}
         self._listeners: list[Listener] = []
@@ -165,7 +144,7 @@ class Client:
         self._changed = Signal()
         self._link: Link | None = None
         self._most_rest_s = math.inf
-        self._turned_away: SightlineError | None = None
+        self._turned_away: errors.SightlineError | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -218,7 +197,7 @@ class Client:
         """Wait for the attempt under way. Raises why there is no connection, if there is none."""
         await self._changed.until(lambda: self.state != "connecting")
         if self.state != "connected" or self._provider is None:
-            raise self.error or Unreachable("the client is closed")
+            raise self.error or errors.Unreachable("the client is closed")
         return self._provider
 
     def retry_now(self) -> None:
@@ -301,7 +280,7 @@ class Client:
             async with asyncio.timeout(limit_s):
                 return await answer
         except TimeoutError:
-            raise TimedOut(f"no answer within {limit_s:g} s") from None
+            raise errors.TimedOut(f"no answer within {limit_s:g} s") from None
         finally:
             self._waiting.pop(request, None)
 
@@ -324,19 +303,19 @@ class Client:
                 await self._hang_up()
                 if not self._reconnect:
                     return
-                if isinstance(error, LetGo):
+                if isinstance(error, errors.LetGo):
                     await self._sleep(self._patience.rest_s)
                 await self._rest(
                     min(self._most_rest_s, self._backoff.delay_s(failures, self._chance()))
                 )
                 failures += 1
         finally:
-            self._lose(self.error or Unreachable("the client is closed"), "closed")
+            self._lose(self.error or errors.Unreachable("the client is closed"), "closed")
             for watch in self._watches.values():
-                watch.ended(self.error or Unreachable("the client is closed"))
+                watch.ended(self.error or errors.Unreachable("the client is closed"))
             await self._hang_up()
 
-    async def _connect(self) -> SightlineError:
+    async def _connect(self) -> errors.SightlineError:
         """Talk to the provider once; returns why it ended."""
         limit_s = self._handshake_s
         try:
@@ -349,18 +328,18 @@ class Client:
                     limit.reschedule(asyncio.get_running_loop().time() + limit_s)
                 return await self._talk(link, limit)
         except TimeoutError:
-            return self._turned_away or TimedOut(f"no hello within {limit_s:g} s")
-        except SightlineError as error:
+            return self._turned_away or errors.TimedOut(f"no hello within {limit_s:g} s")
+        except errors.SightlineError as error:
             return error
         except OSError as error:
-            return Unreachable(error.strerror or str(error))
+            return errors.Unreachable(error.strerror or str(error))
 
     async def _hang_up(self) -> None:
         link, self._link = self._link, None
         if link is not None:
             await link.close()
 
-    async def _talk(self, link: Link, limit: asyncio.Timeout) -> SightlineError:
+    async def _talk(self, link: Link, limit: asyncio.Timeout) -> errors.SightlineError:
         pace = Pace(self._patience)
         helpers = [
             asyncio.create_task(work)
@@ -370,18 +349,18 @@ class Client:
             while (message := await link.receive()) is not None:
                 self._hear()
                 for event in await pace.run(self._consumer.receive_steps(message)):
-                    if isinstance(event, Connected):
+                    if isinstance(event, consumers.Connected):
                         self._meet(event.provider)
                         limit.reschedule(None)
                     else:
                         with pace.work():
                             self._take(event)
-                    if isinstance(event, Garbled):
+                    if isinstance(event, consumers.Garbled):
                         pace.fault()
                     await pace.turn()
                 self._has_output.set()
                 await pace.turn()
-            return self._turned_away or Unreachable("the connection is gone")
+            return self._turned_away or errors.Unreachable("the connection is gone")
         finally:
             await end_tasks(*helpers)
 
@@ -436,7 +415,7 @@ class Client:
 
     def _may_come(self, subscription_id: str) -> bool:
         refusal = self._watches[subscription_id].refusal
-        return not isinstance(refusal, RequestRefused) or refusal.reason in _PASSING
+        return not isinstance(refusal, errors.RequestRefused) or refusal.reason in _PASSING
 
     async def _rest(self, delay_s: float) -> None:
         self._hurry.clear()
@@ -454,7 +433,7 @@ class Client:
             watch.is_connected = state == "connected" and not self._is_silent
         self._changed.fire()
 
-    def _lose(self, error: SightlineError, state: State) -> None:
+    def _lose(self, error: errors.SightlineError, state: State) -> None:
         was_open = self.state in {"connecting", "connected"}
         self.error = error
         self._is_silent = False
@@ -473,79 +452,79 @@ class Client:
         """
         illegal = app_id_problem(provider.id)
         if illegal is not None:
-            raise InvalidInput(f"its hello is not believed: {illegal}")
+            raise errors.InvalidInput(f"its hello is not believed: {illegal}")
         if self._provider is not None and self._provider.id != provider.id:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"another app answers there: it was {self._provider.id} and is {provider.id} now"
             )
         unshowable = app_name_problem(provider.name)
         if unshowable is not None:
             provider = msgspec.structs.replace(provider, name=provider.id)
         self._provider = provider
-        self._take(Connected(provider))
+        self._take(consumers.Connected(provider))
         if unshowable is not None:
-            self._take(Garbled(f"its name, for which its id stands: {unshowable}"))
+            self._take(consumers.Garbled(f"its name, for which its id stands: {unshowable}"))
 
-    def _take(self, event: ConsumerEvent) -> None:
-        if isinstance(event, QueryAnswered | Refused | RequestFailed) and (
-            event.request == self._life
-        ):
+    def _take(self, event: consumers.ConsumerEvent) -> None:
+        if isinstance(
+            event, consumers.QueryAnswered | consumers.Refused | consumers.RequestFailed
+        ) and (event.request == self._life):
             self._life = None
         match event:
-            case Connected():
+            case consumers.Connected():
                 self.error = self._turned_away = None
                 self._enter("connected")
-            case MirrorChanged():
+            case consumers.MirrorChanged():
                 if watch := self._watches.get(event.subscription):
                     watch.changed()
-            case QueryAnswered():
+            case consumers.QueryAnswered():
                 self._settle(event.request, event.tree)
-            case InvokeAnswered():
+            case consumers.InvokeAnswered():
                 self._settle(event.request, _outcome(event))
-            case RequestFailed():
-                self._settle(event.request, Unreachable(event.reason))
-            case Refused(request=None) if self.state == "connecting":
+            case consumers.RequestFailed():
+                self._settle(event.request, errors.Unreachable(event.reason))
+            case consumers.Refused(request=None) if self.state == "connecting":
                 self._turned_away = _turned_away(event)
-            case Refused():
-                refusal = RequestRefused(event.code, event.message)
+            case consumers.Refused():
+                refusal = errors.RequestRefused(event.code, event.message)
                 if watch := self._watches.get(event.request or ""):
                     watch.refused(refusal)
                 self._settle(event.request or "", refusal)
-            case Garbled():
+            case consumers.Garbled():
                 name = "a provider" if self._provider is None else self._provider.id
                 _log.warning("skipped from %s: %s", name, event.reason)
-            case EventArrived() | Resumed():
+            case consumers.EventArrived() | consumers.Resumed():
                 pass  # for listeners
         self._tell(event)
 
-    def _tell(self, event: ConsumerEvent | Lost | Silent) -> None:
+    def _tell(self, event: consumers.ConsumerEvent | Lost | Silent) -> None:
         for listener in list(self._listeners):
             listener(event)
 
-    def _settle(self, request: str, answer: Node | Outcome | SightlineError) -> None:
+    def _settle(self, request: str, answer: Node | Outcome | errors.SightlineError) -> None:
         waiting = self._waiting.get(request)
         if waiting is None or waiting.done():
             return
-        if isinstance(answer, SightlineError):
+        if isinstance(answer, errors.SightlineError):
             waiting.set_exception(answer)
         else:
             waiting.set_result(answer)
 
 
-def _turned_away(refusal: Refused) -> SightlineError:
+def _turned_away(refusal: consumers.Refused) -> errors.SightlineError:
     message = refusal.message
     if len(message) > _REASON_CHARS:
         message = f"{message[:_REASON_CHARS]}…"
-    if refusal.code == Unauthorized.code:
-        return Unauthorized(f"unauthorized: {message or 'the app does not let us in'}")
-    return RequestRefused(refusal.code[:_REASON_CHARS], message)
+    if refusal.code == errors.Unauthorized.code:
+        return errors.Unauthorized(f"unauthorized: {message or 'the app does not let us in'}")
+    return errors.RequestRefused(refusal.code[:_REASON_CHARS], message)
 
 
-def _outcome(answer: InvokeAnswered) -> Outcome | SightlineError:
+def _outcome(answer: consumers.InvokeAnswered) -> Outcome | errors.SightlineError:
     result = answer.result
     if result.status == "error":
         if isinstance(result.error, UnsetType):
-            return ActionFailed("internal", "")
-        return ActionFailed(result.error.code, result.error.message)
+            return errors.ActionFailed("internal", "")
+        return errors.ActionFailed(result.error.code, result.error.message)
     trace = result.trace if isinstance(result.trace, str) else ""
     return Outcome(result.status, answer.data, trace)

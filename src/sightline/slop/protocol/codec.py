@@ -28,6 +28,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
+import sightline.slop.protocol.pieces as pieces
 from sightline.errors import InvalidJson, InvalidTree, Violation
 from sightline.slop.protocol.ids import ID_BYTES, RESERVED
 from sightline.slop.protocol.jsontext import (
@@ -39,20 +40,6 @@ from sightline.slop.protocol.jsontext import (
 )
 from sightline.slop.protocol.limits import DEFAULT, Limits
 from sightline.slop.protocol.path import format_path, join
-from sightline.slop.protocol.pieces import (
-    EXACT_BYTES,
-    GROUP_BYTES,
-    WHOLE_BYTES,
-    Part,
-    Steps,
-    Text,
-    fields,
-    finish,
-    groups,
-    joined,
-    runs,
-    size,
-)
 from sightline.slop.protocol.rules import violations
 from sightline.slop.protocol.siblings import Siblings
 from sightline.slop.protocol.tree import TEXT_FIELDS, Affordance, ContentRef, Extra, Meta, Node
@@ -108,13 +95,13 @@ _snapshots: Final = msgspec.json.Decoder(SeenSnapshot)
 def decode(data: bytes | str, limits: Limits = DEFAULT) -> Node:
     """Read a tree. Raises InvalidJson (line, column) or InvalidTree (all violations)."""
     text = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    root = _small_leaf(text, limits) or finish(_sound_tree(text, limits))
+    root = _small_leaf(text, limits) or pieces.finish(_sound_tree(text, limits))
     if root is not None:
         return root
     return from_value(loads(data if isinstance(data, str) else text_from_bytes(data)), limits)
 
 
-def _sound_tree(text: bytes, limits: Limits) -> Steps[Node | None]:
+def _sound_tree(text: bytes, limits: Limits) -> pieces.Steps[Node | None]:
     """Read a tree in the native pass and the bulk check; None is "look closer"."""
     root = yield from _native(_nodes, text)
     if root is None or not (yield from _soundness(root, limits)):
@@ -153,9 +140,9 @@ def _is_sound_leaf(node: Node, limits: Limits) -> bool:
     return not affordances or _are_known_to_be_sound(bytes(affordances))
 
 
-def _native(decoder: msgspec.json.Decoder[_T], text: bytes) -> Steps[_T | None]:
+def _native(decoder: msgspec.json.Decoder[_T], text: bytes) -> pieces.Steps[_T | None]:
     """Read a text in the native pass; None is "look closer". It must not nest too deep."""
-    is_long = len(text) > GROUP_BYTES
+    is_long = len(text) > pieces.GROUP_BYTES
     try:
         # Texts are written back as they are kept, so they are kept without foreign line breaks.
         compact = msgspec.json.format(text, indent=-1)
@@ -169,7 +156,7 @@ def _native(decoder: msgspec.json.Decoder[_T], text: bytes) -> Steps[_T | None]:
     return read if text.isascii() or _is_utf8(text) else None
 
 
-def snapshot_steps(data: bytes, limits: Limits) -> Steps[SeenSnapshot | None]:
+def snapshot_steps(data: bytes, limits: Limits) -> pieces.Steps[SeenSnapshot | None]:
     """Read a snapshot message of at most WHOLE_BYTES together with its tree; see `pieces`.
 
     None means "look closer": it is another message, or one that this does not vouch for.
@@ -179,7 +166,7 @@ def snapshot_steps(data: bytes, limits: Limits) -> Steps[SeenSnapshot | None]:
     # What nests no deeper than one value may, has no such value.
     if any(depth_steps(data, min(limits.value_levels, limits.message_levels))):
         return None
-    if len(data) > GROUP_BYTES:
+    if len(data) > pieces.GROUP_BYTES:
         yield
     message = yield from _native(_snapshots, data)
     if message is None or not (yield from _soundness(message.tree, limits, is_shallow=True)):
@@ -189,13 +176,13 @@ def snapshot_steps(data: bytes, limits: Limits) -> Steps[SeenSnapshot | None]:
 
 def _fits(size: int, limits: Limits) -> bool:
     """Whether so much may be read natively in one go, and may be one node."""
-    return size <= min(WHOLE_BYTES, limits.node_bytes or WHOLE_BYTES)
+    return size <= min(pieces.WHOLE_BYTES, limits.node_bytes or pieces.WHOLE_BYTES)
 
 
-def decode_steps(text: Text, limits: Limits) -> Steps[Node]:
+def decode_steps(text: pieces.Text, limits: Limits) -> pieces.Steps[Node]:
     """Like `decode`, group by group; see `pieces`."""
-    if not isinstance(text, Part):
-        if len(text) <= EXACT_BYTES:
+    if not isinstance(text, pieces.Part):
+        if len(text) <= pieces.EXACT_BYTES:
             return decode(bytes(text), limits)
         root = (yield from _sound_tree(bytes(text), limits)) if _fits(len(text), limits) else None
         if root is not None:
@@ -220,10 +207,10 @@ class _Stepwise:
         self._limits = limits
         self._count = 0
 
-    def node(self, text: Text, above: tuple[str, ...], where: str) -> Steps[Node]:
+    def node(self, text: pieces.Text, above: tuple[str, ...], where: str) -> pieces.Steps[Node]:
         """Read the node below some others; `where` names it until its id is known."""
         try:
-            members = fields(text)
+            members = pieces.fields(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InvalidTree(
                 [Violation(where or "/", f"a node must be an object: {error}")]
@@ -238,13 +225,13 @@ class _Stepwise:
         yield
         if isinstance(listed, UnsetType):
             return node
-        if not isinstance(listed, Part) and listed == _NULL:
+        if not isinstance(listed, pieces.Part) and listed == _NULL:
             return node.with_child_list(None)
         # The root's own id is no part of any path.
         path = (*above, node.id)
         children: list[Node] = []
         try:
-            for run in runs(listed):
+            for run in pieces.runs(listed):
                 yield from self._run(run, path, children)
                 yield
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -255,22 +242,25 @@ class _Stepwise:
             raise InvalidTree([Violation(join(format_path(path[1:]), "children"), rule)])
         return node.with_child_list(tuple(children))
 
-    def _head(self, members: dict[str, Text], where: str) -> Node:
+    def _head(self, members: dict[str, pieces.Text], where: str) -> Node:
         """Make a node of all but its children."""
         limits = self._limits
-        if limits.node_bytes is not None and sum(map(size, members.values())) > limits.node_bytes:
+        if (
+            limits.node_bytes is not None
+            and sum(map(pieces.size, members.values())) > limits.node_bytes
+        ):
             rule = f"a node must not have more than {limits.node_bytes} bytes beside its children"
             raise InvalidTree([Violation(where, rule)])
-        texts = {name: joined(text) for name, text in members.items()}
+        texts = {name: pieces.joined(text) for name, text in members.items()}
         known = {name: text for name, text in texts.items() if name in RESERVED}
         unknown = {name: texts[name] for name in sorted(texts.keys() - RESERVED)}
         whole = _encoder.encode(known)
-        if len(whole) > GROUP_BYTES:
+        if len(whole) > pieces.GROUP_BYTES:
             try:
                 node = _nodes.decode(whole)
             except (msgspec.DecodeError, NotImplementedError) as error:
                 raise InvalidTree([Violation(where, str(error))]) from None
-            if not (_is_utf8(whole) and finish(_soundness(node, limits))):
+            if not (_is_utf8(whole) and pieces.finish(_soundness(node, limits))):
                 raise InvalidTree([Violation(where, "fields that break a rule, or may")])
         else:
             node = _prefixed(whole, limits, where)
@@ -278,20 +268,22 @@ class _Stepwise:
             return node
         # A property may hold whatever an unknown field may.
         extra = Raw(_encoder.encode(unknown))
-        if len(extra) <= GROUP_BYTES:
+        if len(extra) <= pieces.GROUP_BYTES:
             _prefixed(_encoder.encode({"id": "a", "type": "a", **unknown}), limits, where)
         elif not (_is_utf8(extra) and is_sound_field("properties", extra, limits)):
             raise InvalidTree([Violation(where, "fields that break a rule, or may")])
         return msgspec.structs.replace(node, extra=Extra(extra))
 
-    def _run(self, run: Text, path: tuple[str, ...], children: list[Node]) -> Steps[None]:
+    def _run(
+        self, run: pieces.Text, path: tuple[str, ...], children: list[Node]
+    ) -> pieces.Steps[None]:
         """Read siblings: all in one go if they are sound, else group by group."""
-        if not isinstance(run, Part) and _fits(len(run), self._limits):
+        if not isinstance(run, pieces.Part) and _fits(len(run), self._limits):
             root = yield from _sound_tree(_parent_of(run), self._below(path))
             if root is not None:
                 self._adopt(root, path, children)
                 return
-        for group in groups(run):
+        for group in pieces.groups(run):
             if isinstance(group, list):
                 siblings = Raw(b"[%b]" % b",".join(group))
                 where = format_path(path[1:])
@@ -432,7 +424,7 @@ def _pieces(root: Node) -> Iterator[bytes]:
                 stack.append(b",")
 
 
-def _soundness(root: Node, limits: Limits, *, is_shallow: bool = False) -> Steps[bool]:
+def _soundness(root: Node, limits: Limits, *, is_shallow: bool = False) -> pieces.Steps[bool]:
     """Vouch for a natively built tree. False means "look closer", not "wrong".
 
     With `is_shallow` it is known that no value in it nests too deep.

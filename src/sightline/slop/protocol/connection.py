@@ -26,23 +26,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET
 
+import sightline.slop.protocol.messages as wire
 from sightline.errors import InvalidPath, TooLarge
 from sightline.slop.protocol.jsontext import sendable, text_of
-from sightline.slop.protocol.messages import (
-    BadMessage,
-    ErrorInfo,
-    ErrorMessage,
-    Event,
-    Hello,
-    Invoke,
-    Query,
-    Result,
-    ResumePoint,
-    Subscribe,
-    Unsubscribe,
-    consumer_message_steps,
-    serialize,
-)
 from sightline.slop.protocol.outbox import Body, MessageParts, Outbox
 from sightline.slop.protocol.path import parse_path
 from sightline.slop.protocol.pieces import Steps, finish
@@ -75,7 +61,7 @@ class InvokeRequested(msgspec.Struct, frozen=True):
 class QueryRequested(msgspec.Struct, frozen=True):
     """The consumer asks for a view; the app must `answer_query`, or `refuse` it."""
 
-    query: Query
+    query: wire.Query
 
 
 Request: TypeAlias = InvokeRequested | QueryRequested
@@ -140,7 +126,7 @@ class Connection:
         # Whether a subscription waits for a snapshot, or for something to be shown in one.
         self._has_stale = False
         self.faults = 0
-        self._hello: bytes | None = serialize(Hello(provider.info))
+        self._hello: bytes | None = wire.serialize(wire.Hello(provider.info))
         provider.ready.add(self)
 
     @property
@@ -170,26 +156,26 @@ class Connection:
             return []
         limits = self._provider.limits
         try:
-            message = yield from consumer_message_steps(
+            message = yield from wire.consumer_message_steps(
                 data, limits.message_bytes, limits.message_levels
             )
-        except BadMessage as error:
+        except wire.BadMessage as error:
             self.faults += 1
             # SLOP, messages: what is malformed is refused, and the connection lives on.
             self.refuse(error.request, "bad_request", error.reason)
             return []
         match message:
-            case Subscribe():
+            case wire.Subscribe():
                 self._subscribe(message)
-            case Unsubscribe():
+            case wire.Unsubscribe():
                 self._end(message.id)
-            case Query():
+            case wire.Query():
                 return self._query(message)
-            case Invoke():
+            case wire.Invoke():
                 return self._invoke(message)
         return []
 
-    def answer_query(self, query: Query, tree: Node | None = None) -> None:
+    def answer_query(self, query: wire.Query, tree: Node | None = None) -> None:
         """Answer a query from the audience's tree, or from one that was made for it."""
         self._provider.flush()
         source = self._audience.tree if tree is None else tree
@@ -204,7 +190,7 @@ class Connection:
             self._queue(self._snapshot_head(query.id, None, showing.served), Body(body))
 
     def send_result(
-        self, request: str, data: object = UNSET, *, error: ErrorInfo | None = None,
+        self, request: str, data: object = UNSET, *, error: wire.ErrorInfo | None = None,
         accepted: bool = False, trace: str = "",
     ) -> None:  # fmt: skip
         """Answer an invoke, after the patches of what it changed. Once; later calls do nothing."""
@@ -216,12 +202,14 @@ class Connection:
         status: Literal["ok", "accepted"] = "accepted" if accepted else "ok"
         shown = trace or UNSET
         text = UNSET if data is UNSET else text_of(data)
-        message = serialize(Result(request, status, text, trace=shown))
+        message = wire.serialize(wire.Result(request, status, text, trace=shown))
         limit = self._provider.limits.snapshot_bytes
         if error is None and len(message) > limit:
-            error = ErrorInfo("internal", f"the result has more than {limit} bytes")
+            error = wire.ErrorInfo("internal", f"the result has more than {limit} bytes")
         if error is not None:
-            message = serialize(Result(request, "error", error=_legible(error), trace=shown))
+            message = wire.serialize(
+                wire.Result(request, "error", error=_legible(error), trace=shown)
+            )
         self._queue(message)
 
     def send_event(self, event: Body) -> None:
@@ -237,8 +225,8 @@ class Connection:
     ) -> None:
         """Answer anything but an invoke with an error; it goes with its owner's patches."""
         if not self._closed:
-            error = _legible(ErrorInfo(code, reason))
-            self._queue(serialize(ErrorMessage(error, request)), None, owner)
+            error = _legible(wire.ErrorInfo(code, reason))
+            self._queue(wire.serialize(wire.ErrorMessage(error, request)), None, owner)
 
     def close(self) -> None:
         """End the connection; whatever is still asked of it does nothing."""
@@ -298,7 +286,7 @@ class Connection:
         self._outbox.drop(subscription)
         self._provider.ready.add(self)
 
-    def _subscribe(self, message: Subscribe) -> None:
+    def _subscribe(self, message: wire.Subscribe) -> None:
         provider = self._provider
         # SLOP, messages: a subscription's id is unique while it lives.
         if message.id in self._subscriptions:
@@ -327,7 +315,7 @@ class Connection:
         if message.resume is not None:
             self._resume(subscription, message.resume)
 
-    def _resume(self, subscription: Subscription, point: ResumePoint) -> None:
+    def _resume(self, subscription: Subscription, point: wire.ResumePoint) -> None:
         """Continue where the subscription was, if that is still known; else it stays stale."""
         provider = self._provider
         if not provider.supports("x-resume") or point.epoch != provider.info.epoch:
@@ -341,12 +329,12 @@ class Connection:
             subscription.seq, subscription.version = point.seq, point.version
             self._queue(subscription.patch_head(provider.version), Body(ops), subscription)
 
-    def _query(self, message: Query) -> list[Request]:
+    def _query(self, message: wire.Query) -> list[Request]:
         if message.window is not None and not self._supports(message.id, "windowing"):
             return []
         return [QueryRequested(message)] if self._can(message, "state") else []
 
-    def _can(self, message: Subscribe | Query, capability: str) -> bool:
+    def _can(self, message: wire.Subscribe | wire.Query, capability: str) -> bool:
         wanted = message.filter
         if wanted is not None and wanted.min_salience is not None:
             return self._supports(message.id, "attention")
@@ -358,7 +346,7 @@ class Connection:
         self.refuse(request, "not_supported", f"this provider does not offer {capability!r}")
         return False
 
-    def _invoke(self, message: Invoke) -> list[Request]:
+    def _invoke(self, message: wire.Invoke) -> list[Request]:
         if not self._supports(message.id, "affordances"):
             return []
         if message.id in self._invocations:
@@ -377,7 +365,7 @@ class Connection:
             if affordance is None:
                 lacks = f"{message.path} does not offer {message.action!r} now"
         if lacks:
-            self.send_result(message.id, error=ErrorInfo("not_found", lacks))
+            self.send_result(message.id, error=wire.ErrorInfo("not_found", lacks))
             return []
         params = message.params or {}
         trace = message.trace if isinstance(message.trace, str) else ""
@@ -415,7 +403,11 @@ class Connection:
             body = showing.encoded()
         except TooLarge as error:
             self._end(subscription.id)
-            return (serialize(ErrorMessage(ErrorInfo("bad_request", str(error)), subscription.id)),)
+            return (
+                wire.serialize(
+                    wire.ErrorMessage(wire.ErrorInfo("bad_request", str(error)), subscription.id)
+                ),
+            )
         subscription.stale = False
         subscription.seq, subscription.version = 0, self._provider.version
         head = self._snapshot_head(subscription.id, 0, subscription.group.served)
@@ -440,9 +432,9 @@ class Connection:
 
 def event_body(name: str, data: object = UNSET) -> Body:
     """Write an event message once, to be sent to any number of consumers."""
-    return Body(serialize(Event(name, UNSET if data is UNSET else text_of(data)))[:-1])
+    return Body(wire.serialize(wire.Event(name, UNSET if data is UNSET else text_of(data)))[:-1])
 
 
-def _legible(error: ErrorInfo) -> ErrorInfo:
+def _legible(error: wire.ErrorInfo) -> wire.ErrorInfo:
     """Replace lone surrogates, which a file's name may bring into an app's error text."""
-    return ErrorInfo(sendable(error.code), sendable(error.message))
+    return wire.ErrorInfo(sendable(error.code), sendable(error.message))

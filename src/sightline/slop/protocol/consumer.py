@@ -36,32 +36,11 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
+import sightline.slop.protocol.messages as wire
 from sightline.errors import InvalidInput, InvalidJson, TooLarge
 from sightline.slop.protocol.codec import decode_steps, snapshot_steps
 from sightline.slop.protocol.jsontext import read
 from sightline.slop.protocol.limits import NODE_BYTES, WIRE, Limits
-from sightline.slop.protocol.messages import (
-    BadMessage,
-    Batch,
-    ErrorInfo,
-    ErrorMessage,
-    Event,
-    Filter,
-    Hello,
-    Invoke,
-    Patch,
-    ProviderInfo,
-    ProviderMessage,
-    Query,
-    Result,
-    ResumePoint,
-    Snapshot,
-    Subscribe,
-    Unsubscribe,
-    provider_message_steps,
-    serialize,
-    short_provider_message,
-)
 from sightline.slop.protocol.patch import apply_steps
 from sightline.slop.protocol.pieces import (
     PIECE_BYTES,
@@ -85,7 +64,7 @@ _STATELESS: Final = frozenset({"hello", "result", "event", "error"})
 class Connected(msgspec.Struct, frozen=True):
     """The provider has said hello; subscriptions are on their way."""
 
-    provider: ProviderInfo
+    provider: wire.ProviderInfo
 
 
 class MirrorChanged(msgspec.Struct, frozen=True):
@@ -116,7 +95,7 @@ class InvokeAnswered:
     """What became of an invoke; `data` is what its result carries, read."""
 
     request: str
-    result: Result
+    result: wire.Result
     data: Any = field(default=None, compare=False)
 
 
@@ -168,7 +147,7 @@ _Progress: TypeAlias = tuple[Node, int, int]
 class Mirror(msgspec.Struct):
     """The copy of a provider's tree that one subscription keeps, and how far it has come."""
 
-    ask: Subscribe
+    ask: wire.Subscribe
     tree: Node | None = None
     version: int = 0
     seq: int = 0
@@ -218,7 +197,7 @@ class Consumer(msgspec.Struct):
 
     limits: Limits = WIRE
     message_bytes: int = MESSAGE_BYTES
-    provider: ProviderInfo | None = None
+    provider: wire.ProviderInfo | None = None
     first_id: int = 1
     mirrors: dict[str, Mirror] = msgspec.field(default_factory=dict)
     shared: SharedReading | None = None
@@ -237,14 +216,14 @@ class Consumer(msgspec.Struct):
         *,
         depth: int = -1,
         max_nodes: int | None = None,
-        filter: Filter | None = None,  # noqa: A002 - the protocol's own name for it
+        filter: wire.Filter | None = None,  # noqa: A002 - the protocol's own name for it
         subscription_id: str | None = None,
     ) -> str:
         """Ask for a mirror; returns its id. It is asked for again on every new connection."""
         own_id = subscription_id or f"s{next(self._ids)}"
         if own_id in self.mirrors:
             raise InvalidInput(f"there is a subscription {own_id!r} already")
-        mirror = Mirror(Subscribe(own_id, path, depth, max_nodes, filter))
+        mirror = Mirror(wire.Subscribe(own_id, path, depth, max_nodes, filter))
         if self._greeted:
             self._ask(mirror)
         self.mirrors[own_id] = mirror
@@ -253,7 +232,7 @@ class Consumer(msgspec.Struct):
     def unsubscribe(self, subscription_id: str) -> None:
         """End a subscription and drop its mirror."""
         if self.mirrors.pop(subscription_id, None) is not None and self._greeted:
-            self._send(Unsubscribe(subscription_id))
+            self._send(wire.Unsubscribe(subscription_id))
 
     def subscribe_again(self, subscription_id: str) -> None:
         """Ask for a fresh snapshot in place of one that does not come."""
@@ -267,12 +246,12 @@ class Consumer(msgspec.Struct):
         *,
         depth: int = -1,
         max_nodes: int | None = None,
-        filter: Filter | None = None,  # noqa: A002 - the protocol's own name for it
+        filter: wire.Filter | None = None,  # noqa: A002 - the protocol's own name for it
         window: tuple[int, int] | None = None,
     ) -> str:
         """Ask for one snapshot; returns the id under which it will be answered."""
         request = f"q{next(self._ids)}"
-        self._send(Query(request, path, depth, max_nodes, filter, window))
+        self._send(wire.Query(request, path, depth, max_nodes, filter, window))
         self._queries.add(request)
         return request
 
@@ -285,7 +264,7 @@ class Consumer(msgspec.Struct):
         """
         request = f"i{next(self._ids)}"
         sent = trace if trace and self._offers("x-trace") else UNSET
-        self._send(Invoke(request, path, action, params, sent))
+        self._send(wire.Invoke(request, path, action, params, sent))
         self._invokes.add(request)
         return request
 
@@ -350,8 +329,8 @@ class Consumer(msgspec.Struct):
         return [MirrorChanged(name, tree, version, patched=True)]
 
     def _receive_steps(self, data: bytes | str) -> Steps[list[ConsumerEvent]]:
-        short = short_provider_message(data, self.message_bytes, self.limits.message_levels)
-        if short is not None and not isinstance(short, Batch):
+        short = wire.short_provider_message(data, self.message_bytes, self.limits.message_levels)
+        if short is not None and not isinstance(short, wire.Batch):
             return (yield from self._handle(short, {}))
         if isinstance(data, bytes) and len(data) <= self.message_bytes:
             seen = yield from snapshot_steps(data, self.limits)
@@ -363,19 +342,19 @@ class Consumer(msgspec.Struct):
         while waiting:
             item = waiting.popleft()
             try:
-                message, large = yield from provider_message_steps(
+                message, large = yield from wire.provider_message_steps(
                     item, self.message_bytes, self.limits
                 )
-            except BadMessage as error:
+            except wire.BadMessage as error:
                 events += self._take_unreadable(error)
                 continue
             # SLOP, messages: a batch is unwrapped in order.
-            if isinstance(message, Batch):
+            if isinstance(message, wire.Batch):
                 inner = list(items(large["messages"])) if "messages" in large else message.messages
                 unwrapped += len(inner)
                 if unwrapped > _BATCHED_MESSAGES:
                     reason = f"more than {_BATCHED_MESSAGES} messages in a batch"
-                    events += self._take_unreadable(BadMessage(reason))
+                    events += self._take_unreadable(wire.BadMessage(reason))
                     break
                 waiting.extendleft(reversed(inner))
             else:
@@ -385,31 +364,31 @@ class Consumer(msgspec.Struct):
         return events
 
     def _handle(
-        self, message: ProviderMessage, large: dict[str, Part]
+        self, message: wire.ProviderMessage, large: dict[str, Part]
     ) -> Steps[list[ConsumerEvent]]:
         match message:
-            case Hello():
+            case wire.Hello():
                 return self._greet(message.provider)
-            case Snapshot():
+            case wire.Snapshot():
                 return (yield from self._take_snapshot(message, large.get("tree", message.tree)))
-            case Patch():
+            case wire.Patch():
                 return (yield from self._take_patch(message, large.get("ops", message.ops)))
-            case Result():
+            case wire.Result():
                 if message.id in self._invokes:
                     answer = yield from _answered(message, large)
                     self._invokes.discard(message.id)
                     return [answer]
-            case Event():
+            case wire.Event():
                 try:
                     data = yield from _value(large.get("data", message.data))
                 except InvalidJson as error:
                     return [Garbled(f"event {message.name[:80]!r}: {error}")]
                 return [EventArrived(message.name, data)]
-            case ErrorMessage():
+            case wire.ErrorMessage():
                 return self._take_error(message)
         return []
 
-    def _take_unreadable(self, error: BadMessage) -> list[ConsumerEvent]:
+    def _take_unreadable(self, error: wire.BadMessage) -> list[ConsumerEvent]:
         """Skip a message, and doubt the mirrors that it may have been meant for."""
         # SLOP, messages: a consumer ignores types that it does not know.
         if error.unknown_type is not None:
@@ -423,7 +402,7 @@ class Consumer(msgspec.Struct):
                 self._doubt(subscription)
         return [Garbled(error.reason)]
 
-    def _greet(self, provider: ProviderInfo) -> list[ConsumerEvent]:
+    def _greet(self, provider: wire.ProviderInfo) -> list[ConsumerEvent]:
         if self._greeted:
             return []
         self._greeted = True
@@ -437,7 +416,7 @@ class Consumer(msgspec.Struct):
         self._outbox.extend(waiting)
         return [Connected(provider)]
 
-    def _resume_point(self, mirror: Mirror) -> ResumePoint | None:
+    def _resume_point(self, mirror: Mirror) -> wire.ResumePoint | None:
         if mirror.awaits_snapshot or isinstance(mirror.epoch, UnsetType):
             return None
         # Another life cannot resume; and its first patch may be numbered as if it did.
@@ -445,9 +424,9 @@ class Consumer(msgspec.Struct):
             return None
         if not self._offers("x-resume"):
             return None
-        return ResumePoint(mirror.epoch, mirror.version, mirror.seq)
+        return wire.ResumePoint(mirror.epoch, mirror.version, mirror.seq)
 
-    def _take_snapshot(self, message: Snapshot, text: Text) -> Steps[list[ConsumerEvent]]:
+    def _take_snapshot(self, message: wire.Snapshot, text: Text) -> Steps[list[ConsumerEvent]]:
         mirror = self.mirrors.get(message.id)
         is_query = message.id in self._queries
         if mirror is None and not is_query:
@@ -482,7 +461,7 @@ class Consumer(msgspec.Struct):
         mirror.awaits_snapshot = mirror.awaits_resume = False
         return [MirrorChanged(request, tree, version, patched=False)]
 
-    def _take_patch(self, message: Patch, ops: Text) -> Steps[list[ConsumerEvent]]:
+    def _take_patch(self, message: wire.Patch, ops: Text) -> Steps[list[ConsumerEvent]]:
         if (mirror := self._to_be_patched(message)) is None:
             return []
         try:
@@ -493,7 +472,7 @@ class Consumer(msgspec.Struct):
             return self._refuse_patch(mirror, error)
         return self._patched(mirror, message, tree)
 
-    def _to_be_patched(self, message: Patch) -> Mirror | None:
+    def _to_be_patched(self, message: wire.Patch) -> Mirror | None:
         """Find the mirror that a patch is for; None if it is for none that waits for patches."""
         mirror = self.mirrors.get(message.subscription)
         if mirror is None or mirror.tree is None or mirror.awaits_snapshot:
@@ -507,7 +486,7 @@ class Consumer(msgspec.Struct):
         self._doubt(mirror.ask.id)
         return [Garbled(f"patch of {mirror.ask.id!r}: {error}")]
 
-    def _patched(self, mirror: Mirror, message: Patch, tree: Node) -> list[ConsumerEvent]:
+    def _patched(self, mirror: Mirror, message: wire.Patch, tree: Node) -> list[ConsumerEvent]:
         # Asked for again while the patch was read.
         if not mirror.is_current and not mirror.awaits_resume:
             return []
@@ -541,34 +520,34 @@ class Consumer(msgspec.Struct):
     def _ask_again(self, mirror: Mirror) -> None:
         mirror.awaits_snapshot = True
         mirror.awaits_resume = False
-        self._send(Unsubscribe(mirror.ask.id))
+        self._send(wire.Unsubscribe(mirror.ask.id))
         self._ask(mirror)
 
-    def _ask(self, mirror: Mirror, resume: ResumePoint | None = None) -> None:
+    def _ask(self, mirror: Mirror, resume: wire.ResumePoint | None = None) -> None:
         takes_fields = self._offers("x-fields")
         self._send(msgspec.structs.replace(mirror.ask, resume=resume, fields=takes_fields))
 
-    def _take_error(self, message: ErrorMessage) -> list[ConsumerEvent]:
+    def _take_error(self, message: wire.ErrorMessage) -> list[ConsumerEvent]:
         request = message.id
         if request is not None:
             self._queries.discard(request)
             if request in self._invokes:
                 self._invokes.discard(request)
-                failed = Result(request, "error", error=message.error)
+                failed = wire.Result(request, "error", error=message.error)
                 return [InvokeAnswered(request, failed)]
         return [Refused(request, message.error.code, message.error.message)]
 
     def _offers(self, capability: str) -> bool:
         return self.provider is not None and capability in self.provider.capabilities
 
-    def _send(self, message: Subscribe | Unsubscribe | Query | Invoke) -> None:
+    def _send(self, message: wire.Subscribe | wire.Unsubscribe | wire.Query | wire.Invoke) -> None:
         try:
-            self._outbox.append(serialize(message))
+            self._outbox.append(wire.serialize(message))
         except UnicodeEncodeError:  # a model may write one as an escape
             raise InvalidInput("a string must not contain a lone surrogate") from None
 
 
-def _followed(mirror: Mirror, message: Patch) -> Node:
+def _followed(mirror: Mirror, message: wire.Patch) -> Node:
     """Give the tree that a patch follows upon. Raises InvalidInput where something is missing."""
     is_next = isinstance(message.seq, UnsetType) or message.seq == mirror.seq + 1
     follows = isinstance(message.base, UnsetType) or message.base == mirror.version
@@ -587,11 +566,11 @@ def _value(text: Text | UnsetType) -> Steps[Any]:
     return (yield from value(text))
 
 
-def _answered(message: Result, large: dict[str, Part]) -> Steps[InvokeAnswered]:
+def _answered(message: wire.Result, large: dict[str, Part]) -> Steps[InvokeAnswered]:
     try:
         data = yield from _value(large.get("data", message.data))
     except InvalidJson as error:
-        failed = Result(message.id, "error", error=ErrorInfo("internal", str(error)))
+        failed = wire.Result(message.id, "error", error=wire.ErrorInfo("internal", str(error)))
         return InvokeAnswered(message.id, failed)
     return InvokeAnswered(message.id, message, data)
 

@@ -19,25 +19,8 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from sightline.errors import InvalidJson, SightlineError
-from sightline.slop.protocol.jsontext import (
-    NESTING,
-    depth_steps,
-    loads,
-    sendable,
-    shallow_steps,
-    text_from_bytes,
-)
+from sightline.slop.protocol import jsontext, pieces
 from sightline.slop.protocol.limits import Limits
-from sightline.slop.protocol.pieces import (
-    GROUP_BYTES,
-    WHOLE_BYTES,
-    Part,
-    Steps,
-    Text,
-    cut,
-    fields,
-    finish,
-)
 from sightline.slop.protocol.view import View
 
 SLOP_VERSION: Final = "0.1"
@@ -249,29 +232,29 @@ def serialize(message: ConsumerMessage | ProviderMessage) -> bytes:
 
 
 def parse_consumer_message(
-    data: bytes | str, max_bytes: int = MESSAGE_BYTES, levels: int = NESTING
+    data: bytes | str, max_bytes: int = MESSAGE_BYTES, levels: int = jsontext.NESTING
 ) -> ConsumerMessage:
     """Read what a consumer sent. Raises BadMessage."""
-    return finish(consumer_message_steps(data, max_bytes, levels))
+    return pieces.finish(consumer_message_steps(data, max_bytes, levels))
 
 
 def parse_provider_message(
-    data: bytes | str, max_bytes: int, levels: int = NESTING
+    data: bytes | str, max_bytes: int, levels: int = jsontext.NESTING
 ) -> ProviderMessage:
     """Read what a provider sent. Raises BadMessage."""
-    return finish(_parse(_from_provider, data, max_bytes, levels, _PROVIDER_TYPES))
+    return pieces.finish(_parse(_from_provider, data, max_bytes, levels, _PROVIDER_TYPES))
 
 
 def consumer_message_steps(
     data: bytes | str, max_bytes: int, levels: int
-) -> Steps[ConsumerMessage]:
+) -> pieces.Steps[ConsumerMessage]:
     """Like `parse_consumer_message`, in steps; see `pieces`."""
     return _parse(_from_consumer, data, max_bytes, levels, _CONSUMER_TYPES)
 
 
 def provider_message_steps(
-    data: bytes | str | Text, max_bytes: int, limits: Limits
-) -> Steps[tuple[ProviderMessage, dict[str, Part]]]:
+    data: bytes | str | pieces.Text, max_bytes: int, limits: Limits
+) -> pieces.Steps[tuple[ProviderMessage, dict[str, pieces.Part]]]:
     """Read what a provider sent, if it is large piece by piece. Raises BadMessage.
 
     Returns the message, and those of its fields that were cut: in the message itself they
@@ -279,23 +262,25 @@ def provider_message_steps(
     """
     if isinstance(data, Raw):
         data = bytes(data)
-    if not isinstance(data, Part):
-        if len(data) <= WHOLE_BYTES or len(data) > max_bytes:
+    if not isinstance(data, pieces.Part):
+        if len(data) <= pieces.WHOLE_BYTES or len(data) > max_bytes:
             levels = limits.message_levels
             message = yield from _parse(_from_provider, data, max_bytes, levels, _PROVIDER_TYPES)
             return message, {}
         try:
-            cut_text = yield from cut(_plain(data), limits.message_levels, limits.string_bytes)
+            cut_text = yield from pieces.cut(
+                _plain(data), limits.message_levels, limits.string_bytes
+            )
         except InvalidJson as error:
             raise BadMessage(f"not JSON: {error}") from None
-        if not isinstance(cut_text, Part):
+        if not isinstance(cut_text, pieces.Part):
             return parse_provider_message(bytes(cut_text), max_bytes, limits.message_levels), {}
         data = cut_text
     if not data.is_object:
         raise BadMessage("a message must be an object")
-    members = fields(data)
-    large = {name: text for name, text in members.items() if isinstance(text, Part)}
-    small = {name: text for name, text in members.items() if not isinstance(text, Part)}
+    members = pieces.fields(data)
+    large = {name: text for name, text in members.items() if isinstance(text, pieces.Part)}
+    small = {name: text for name, text in members.items() if not isinstance(text, pieces.Part)}
     head = _encoder.encode({**small, **{name: _EMPTY.get(name, _NULL) for name in large}})
     return parse_provider_message(head, max_bytes, limits.message_levels), large
 
@@ -330,21 +315,21 @@ def _parse(
     max_bytes: int,
     levels: int,
     types: frozenset[str],
-) -> Steps[_T]:
+) -> pieces.Steps[_T]:
     message = _short(decoder, data, max_bytes, levels)
     if message is not None:
         return message
     if len(data) > max_bytes:
         raise BadMessage(f"a message must not be longer than {max_bytes} bytes")
     try:
-        text = data if isinstance(data, str) else text_from_bytes(data)
+        text = data if isinstance(data, str) else jsontext.text_from_bytes(data)
     except InvalidJson as error:
         raise BadMessage(str(error)) from None
-    is_long = len(data) > GROUP_BYTES
-    for is_deep in depth_steps(data, levels):
+    is_long = len(data) > pieces.GROUP_BYTES
+    for is_deep in jsontext.depth_steps(data, levels):
         if is_deep:
             reason = f"a message must not nest deeper than {levels} levels"
-            raise _complaint((yield from shallow_steps(_plain(data))), types, reason)
+            raise _complaint((yield from jsontext.shallow_steps(_plain(data))), types, reason)
         yield
     if is_long:
         yield
@@ -358,7 +343,7 @@ def _parse(
     text_left = _plain(data)
     # A short one is read whole, to say exactly where it stops being JSON.
     if is_long:
-        text_left = yield from shallow_steps(text_left)
+        text_left = yield from jsontext.shallow_steps(text_left)
     raise _complaint(text_left, types, reason)
 
 
@@ -369,7 +354,7 @@ def _plain(data: bytes | str) -> bytes:
 def _complaint(text: bytes, types: frozenset[str], reason: str) -> BadMessage:
     """Find out what a message that cannot be read was meant to be."""
     try:
-        value = loads(text.decode("utf-8", "surrogatepass"))
+        value = jsontext.loads(text.decode("utf-8", "surrogatepass"))
     except InvalidJson as invalid:
         return BadMessage(f"not JSON: {invalid}")
     if not isinstance(value, dict):
@@ -387,4 +372,4 @@ def _complaint(text: bytes, types: frozenset[str], reason: str) -> BadMessage:
 
 def _is_sendable(request: str) -> bool:
     """Whether an id can be given back: not if it is too long, or no text at all."""
-    return len(request) <= _ID_CHARS and sendable(request) == request
+    return len(request) <= _ID_CHARS and jsontext.sendable(request) == request

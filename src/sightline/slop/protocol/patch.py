@@ -20,30 +20,9 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from sightline.errors import InvalidInput, InvalidJson, InvalidPatch, InvalidPath, InvalidTree
-from sightline.slop.protocol import codec
-from sightline.slop.protocol.jsontext import (
-    JsonText,
-    loads,
-    members,
-    read,
-    text_from_bytes,
-    text_of,
-)
+from sightline.slop.protocol import codec, jsontext, pieces
 from sightline.slop.protocol.limits import DEFAULT, Limits
 from sightline.slop.protocol.path import PatchPath, escape, format_path, parse_patch_path
-from sightline.slop.protocol.pieces import (
-    EXACT_BYTES,
-    PIECE_BYTES,
-    VALUES_AT_ONCE,
-    Part,
-    Steps,
-    Text,
-    fields,
-    groups,
-    joined,
-    most_values,
-    size,
-)
 from sightline.slop.protocol.rewrite import share, share_steps
 from sightline.slop.protocol.rules import field_violations, value_violations
 from sightline.slop.protocol.tree import ChildList, Node
@@ -81,11 +60,11 @@ def encode_ops(ops: Sequence[Op]) -> bytes:
 
 def decode_ops(data: bytes | str) -> list[Op]:
     """Read a JSON list of ops. Raises InvalidJson, or InvalidPatch naming the op."""
-    text = text_from_bytes(data) if isinstance(data, bytes) else data
+    text = jsontext.text_from_bytes(data) if isinstance(data, bytes) else data
     try:
         return _ops.decode(msgspec.json.format(text, indent=-1))
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-        return ops_from_value(loads(text))
+        return ops_from_value(jsontext.loads(text))
 
 
 def ops_from_value(value: object) -> list[Op]:
@@ -111,7 +90,7 @@ def _op_from_value(i: int, item: object) -> Op:
     broken = next(value_violations(item["value"], "/value", _ANY_SIZE), None)
     if broken:
         raise InvalidPatch(i, op, path, str(broken))
-    return Op(op, path, text_of(item["value"]), index)
+    return Op(op, path, jsontext.text_of(item["value"]), index)
 
 
 def apply(tree: Node, ops: Iterable[Op], limits: Limits = DEFAULT) -> Node:
@@ -125,9 +104,9 @@ def apply(tree: Node, ops: Iterable[Op], limits: Limits = DEFAULT) -> Node:
     return tree
 
 
-def apply_steps(tree: Node, text: Text, limits: Limits) -> Steps[Node]:
+def apply_steps(tree: Node, text: pieces.Text, limits: Limits) -> pieces.Steps[Node]:
     """Read ops and apply them, one by one, with limits that hold for all of it; see `pieces`."""
-    if not isinstance(text, Part) and len(text) <= EXACT_BYTES:
+    if not isinstance(text, pieces.Part) and len(text) <= pieces.EXACT_BYTES:
         return (yield from _apply_ops(tree, 0, decode_ops(bytes(text)), limits))
     i = 0
     for group in _groups(text):
@@ -141,7 +120,7 @@ def apply_steps(tree: Node, text: Text, limits: Limits) -> Steps[Node]:
     return tree
 
 
-def _apply_ops(tree: Node, before: int, ops: Iterable[Op], limits: Limits) -> Steps[Node]:
+def _apply_ops(tree: Node, before: int, ops: Iterable[Op], limits: Limits) -> pieces.Steps[Node]:
     """Like `apply`, one by one, as the ops that come after so many others."""
     for i, op in enumerate(ops, before):
         tree = _with_op(tree, i, op, limits)
@@ -162,22 +141,22 @@ def _invalid(i: int, op: Op, error: Exception) -> InvalidPatch:
     return InvalidPatch(i, op.op, op.path, reason)
 
 
-def _groups(text: Text) -> Iterator[list[Raw] | Text]:
+def _groups(text: pieces.Text) -> Iterator[list[Raw] | pieces.Text]:
     try:
-        yield from groups(text)
+        yield from pieces.groups(text)
     except msgspec.DecodeError:
         raise InvalidInput("a patch must be a list of operations") from None
 
 
-def _apply_large(tree: Node, i: int, text: Text, limits: Limits) -> Steps[Node]:
+def _apply_large(tree: Node, i: int, text: pieces.Text, limits: Limits) -> pieces.Steps[Node]:
     """Apply an op with a large value."""
     try:
-        members = fields(text)
+        members = pieces.fields(text)
     except msgspec.DecodeError:
         raise InvalidPatch(i, "?", "?", "an operation must be an object") from None
     value = members.get("value")
     small = {name: item for name, item in members.items() if name in {"op", "path", "index"}}
-    if value is None or any(size(item) > _OP_BYTES for item in small.values()):
+    if value is None or any(pieces.size(item) > _OP_BYTES for item in small.values()):
         raise InvalidPatch(i, "?", "?", "an operation must not be so long")
     [op] = decode_ops(b"[%b]" % _encoder.encode(small))
     try:
@@ -194,16 +173,16 @@ def _apply_large(tree: Node, i: int, text: Text, limits: Limits) -> Steps[Node]:
     return (yield from _apply_ops(tree, i, [whole], limits))
 
 
-def _small_enough(value: Text, limits: Limits) -> Raw:
+def _small_enough(value: pieces.Text, limits: Limits) -> Raw:
     most = limits.node_bytes
-    if most is not None and size(value) > most:
+    if most is not None and pieces.size(value) > most:
         raise _Refused(f"a value must not have more than {most} bytes")
-    return Raw(msgspec.json.format(bytes(joined(value)), indent=-1))
+    return Raw(msgspec.json.format(bytes(pieces.joined(value)), indent=-1))
 
 
 def _adopted(
-    tree: Node, op: Op, ids: tuple[str, ...], children: Text, limits: Limits
-) -> Steps[Node]:
+    tree: Node, op: Op, ids: tuple[str, ...], children: pieces.Text, limits: Limits
+) -> pieces.Steps[Node]:
     """Replace the children of a node by a long list."""
     target = tree.at(format_path(ids))
     if op.op == "replace" and target.child_list is UNSET:
@@ -214,7 +193,7 @@ def _adopted(
     return tree.change_at(ids, lambda _: replaced)
 
 
-def _placed(tree: Node, op: Op, ids: tuple[str, ...], node: Node) -> Steps[Node]:
+def _placed(tree: Node, op: Op, ids: tuple[str, ...], node: Node) -> pieces.Steps[Node]:
     if op.op == "add" and not ids:
         raise _Refused("the root can only be replaced")
     if op.op == "replace":
@@ -224,11 +203,11 @@ def _placed(tree: Node, op: Op, ids: tuple[str, ...], node: Node) -> Steps[Node]
     return tree.change_at(ids[:-1], lambda parent: parent.with_child(node, index))
 
 
-def _holder(children: Text) -> Part:
+def _holder(children: pieces.Text) -> pieces.Part:
     """A node that stands for the one whose children are replaced."""
-    holder = Part(is_object=True)
+    holder = pieces.Part(is_object=True)
     holder.entries.append(Raw(b'{"id":"a","type":"a"}'))
-    if isinstance(children, Part):
+    if isinstance(children, pieces.Part):
         holder.entries.append(("children", children))
     else:
         holder.entries.append(Raw(b'{"children":%b}' % bytes(children)))
@@ -298,7 +277,7 @@ def _with_field(node: Node, op: Op, path: PatchPath, limits: Limits) -> Node:
     if field == "type":
         if op.op == "remove" or tokens:
             raise _Refused("a type can only be replaced")
-        return node.with_field("type", read(_value(op)))
+        return node.with_field("type", jsontext.read(_value(op)))
     if field == "children":
         if tokens:
             raise _Refused("a child is addressed by its id, not through 'children'")
@@ -316,7 +295,7 @@ def _with_child_list(node: Node, op: Op, above: int, limits: Limits) -> Node:
         raise _Refused("there is no field 'children'")
     children: ChildList = UNSET
     if op.op != "remove":
-        value = read(_value(op))
+        value = jsontext.read(_value(op))
         holder = codec.from_value({"id": node.id, "type": node.type, "children": value}, limits)
         _check_levels(holder, above, limits)
         children = holder.child_list
@@ -331,26 +310,26 @@ def _with_whole_field(node: Node, field: str, op: Op, limits: Limits) -> Node:
         return node.with_field(field, UNSET)
     text = _value(op)
     if len(text) <= _LARGE_BYTES or not codec.is_sound_field(field, text, limits):
-        _check(field, read(text), limits)
+        _check(field, jsontext.read(text), limits)
     return _with_text(node, field, text, limits)
 
 
 def _with_member(node: Node, field: str, key: str, op: Op, limits: Limits) -> Node:
     _check_parts(node.text(field), limits)
-    current = members(node.text(field))
+    current = jsontext.members(node.text(field))
     if op.op != "add" and key not in current:
         raise _Refused(f"there is no {key!r} in {field!r}")
     if op.op == "remove":
         del current[key]
-        return node.with_text(field, text_of(current))
+        return node.with_text(field, jsontext.text_of(current))
     current[key] = text = _value(op)
-    value = read(text)
+    value = jsontext.read(text)
     if field == "meta" or not _is_harmless(key, value, limits):
         _check(field, {key: value} if len(text) <= _LARGE_BYTES else {key: None}, limits)
-        alone = text_of({key: text})
+        alone = jsontext.text_of({key: text})
         if len(text) > _LARGE_BYTES and not codec.is_sound_field(field, alone, limits):
             _check(field, {key: value}, limits)
-    return _with_text(node, field, text_of(current), limits)
+    return _with_text(node, field, jsontext.text_of(current), limits)
 
 
 def _is_harmless(key: str, value: object, limits: Limits) -> bool:
@@ -370,26 +349,26 @@ def _with_inner_value(
     if isinstance(text, UnsetType):
         raise _Refused(f"there is no field {field!r}")
     _check_parts(text, limits)
-    whole = read(text)
+    whole = jsontext.read(text)
     holder = whole
     for token in tokens[:-1]:
         holder = holder[_key_in(holder, token)]
     _change_member(holder, tokens[-1], op)
     if len(text) <= _LARGE_BYTES and (op.value is UNSET or len(_value(op)) <= _LARGE_BYTES):
         _check(field, whole, limits)
-        return _with_text(node, field, text_of(whole), limits)
+        return _with_text(node, field, jsontext.text_of(whole), limits)
     _check("properties", {tokens[-1]: None}, limits)
-    changed = text_of(whole)
+    changed = jsontext.text_of(whole)
     if not codec.is_sound_field(field, changed, limits):
         _check(field, whole, limits)
     return _with_text(node, field, changed, limits)
 
 
-def _check_parts(text: JsonText, limits: Limits) -> None:
+def _check_parts(text: jsontext.JsonText, limits: Limits) -> None:
     """Refuse to change a value from the wire from within where to open it would take too long."""
-    if isinstance(text, UnsetType) or limits.node_bytes is None or len(text) <= PIECE_BYTES:
+    if isinstance(text, UnsetType) or limits.node_bytes is None or len(text) <= pieces.PIECE_BYTES:
         return
-    if most_values(text) > VALUES_AT_ONCE:
+    if pieces.most_values(text) > pieces.VALUES_AT_ONCE:
         raise _Refused("a value of so many parts can only be replaced as a whole")
 
 
@@ -404,16 +383,16 @@ def _change_member(holder: Any, token: str, op: Op) -> None:
     # RFC 6902 §4.1: an add inserts into a list, - being its end; in an object it may replace.
     if isinstance(holder, list) and op.op == "add":
         at = len(holder) if token == "-" else _list_index(token, len(holder))
-        holder.insert(at, read(_value(op)))
+        holder.insert(at, jsontext.read(_value(op)))
         return
     if isinstance(holder, dict) and op.op == "add":
-        holder[token] = read(_value(op))
+        holder[token] = jsontext.read(_value(op))
         return
     key = _key_in(holder, token)
     if op.op == "remove":
         del holder[key]
     else:
-        holder[key] = read(_value(op))
+        holder[key] = jsontext.read(_value(op))
 
 
 def _key_in(holder: Any, token: str) -> Any:

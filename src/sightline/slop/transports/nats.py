@@ -33,14 +33,8 @@ import msgspec
 from nats.aio.client import Client, Srv
 from nats.errors import AuthorizationError, Error
 
+import sightline.slop.protocol.messages as wire
 from sightline.errors import InvalidInput, SightlineError, TimedOut, Unauthorized, Unreachable
-from sightline.slop.protocol.messages import (
-    BadMessage,
-    ProviderInfo,
-    Subscribe,
-    Unsubscribe,
-    parse_consumer_message,
-)
 from sightline.slop.transports.link import PROVIDER_BYTES, why
 from sightline.slop.transports.nats_url import NatsUrl
 
@@ -67,7 +61,7 @@ OnMessage: TypeAlias = Callable[[str, str, bytes | None], None]
 class Welcome(msgspec.Struct, frozen=True):
     """What an app answers to who comes first: its hello, and the key of its subjects."""
 
-    provider: ProviderInfo
+    provider: wire.ProviderInfo
     key: str
 
 
@@ -93,7 +87,7 @@ class Subjects(msgspec.Struct, frozen=True):
         """Where its events are, and its signs of life."""
         return self._named("view", b"life")
 
-    def view(self, wanted: Subscribe) -> str:
+    def view(self, wanted: wire.Subscribe) -> str:
         """Where a view is published: the same for all who ask for the same."""
         same = msgspec.structs.replace(wanted, id="v", resume=None)
         return self._named("view", msgspec.json.encode(same))
@@ -103,12 +97,12 @@ class Subjects(msgspec.Struct, frozen=True):
         return f"{self.hello.removesuffix('hello')}{kind}.{digest}"
 
 
-def subscribing(message: bytes) -> Subscribe | Unsubscribe | None:
+def subscribing(message: bytes) -> wire.Subscribe | wire.Unsubscribe | None:
     """Read a message if it is about a subscription; what cannot be read is for the app to say."""
     if b"subscribe" in message:
-        with contextlib.suppress(BadMessage):
-            wanted = parse_consumer_message(message, PROVIDER_BYTES)
-            return wanted if isinstance(wanted, Subscribe | Unsubscribe) else None
+        with contextlib.suppress(wire.BadMessage):
+            wanted = wire.parse_consumer_message(message, PROVIDER_BYTES)
+            return wanted if isinstance(wanted, wire.Subscribe | wire.Unsubscribe) else None
     return None
 
 

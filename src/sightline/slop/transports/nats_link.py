@@ -27,17 +27,9 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec import Raw
 
+import sightline.slop.protocol.messages as wire
 from sightline.errors import InvalidInput, SightlineError, TimedOut, Unreachable
 from sightline.slop.protocol.consumer import SharedReading
-from sightline.slop.protocol.messages import (
-    ErrorInfo,
-    ErrorMessage,
-    Hello,
-    Patch,
-    Subscribe,
-    Unsubscribe,
-    serialize,
-)
 from sightline.slop.transports.background import Background
 from sightline.slop.transports.link import CONSUMER_BYTES, LinkClosed, Outgoing, Peer, whole
 from sightline.slop.transports.nats import BEAT_S, Assembler, Broker, Subjects, Welcome, subscribing
@@ -76,7 +68,7 @@ _Write: TypeAlias = Callable[[str, _Point], tuple[bytes, _Point]]
 
 
 class _Refusal(msgspec.Struct, frozen=True, tag="error", tag_field="type"):
-    error: ErrorInfo
+    error: wire.ErrorInfo
 
 
 _refusals: Final = msgspec.json.Decoder(_Refusal)
@@ -117,9 +109,9 @@ class NatsLink:
             if self._closed:
                 raise LinkClosed("the link is closed")
             match subscribing(message):
-                case Subscribe() as wanted:
+                case wire.Subscribe() as wanted:
                     await self._subscribe(wanted)
-                case Unsubscribe(name):
+                case wire.Unsubscribe(name):
                     self._leave(name)
                 case _ if self._room.is_suspended:
                     self.end()
@@ -172,10 +164,12 @@ class NatsLink:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    async def _subscribe(self, wanted: Subscribe) -> None:
+    async def _subscribe(self, wanted: wire.Subscribe) -> None:
         if wanted.id in self.subscriptions:
             reason = f"there is a subscription {wanted.id!r} already"
-            self.put(serialize(ErrorMessage(ErrorInfo("bad_request", reason), wanted.id)))
+            self.put(
+                wire.serialize(wire.ErrorMessage(wire.ErrorInfo("bad_request", reason), wanted.id))
+            )
             return
         feed = self._room.feed(wanted)
         self.subscriptions[wanted.id] = feed
@@ -190,9 +184,9 @@ class NatsLink:
 class _Join:
     """A beginning of a view that was asked for, and who gets it."""
 
-    def __init__(self, token: str, wanted: Subscribe) -> None:
+    def __init__(self, token: str, wanted: wire.Subscribe) -> None:
         self.token = token
-        self.question = serialize(wanted)
+        self.question = wire.serialize(wanted)
         self.ticks = 0
         self.assembler = Assembler(CONSUMER_BYTES)
         self.members: dict[_Member, None] = {}
@@ -201,7 +195,7 @@ class _Join:
 class _Feed:
     """One view of one app: what comes is handed to all links in this process that mirror it."""
 
-    def __init__(self, room: _Room, wanted: Subscribe, subject: str) -> None:
+    def __init__(self, room: _Room, wanted: wire.Subscribe, subject: str) -> None:
         self.wanted = msgspec.structs.replace(wanted, id="v", resume=None)
         self.subject = subject
         self.number: int | None = None
@@ -216,7 +210,7 @@ class _Feed:
         self._quiet = 0
         self._assembler = Assembler(CONSUMER_BYTES)
 
-    async def join(self, member: _Member, wanted: Subscribe) -> None:
+    async def join(self, member: _Member, wanted: wire.Subscribe) -> None:
         """Begin to hand a member what the view shows."""
         point = None if wanted.resume is None else (wanted.resume.version, wanted.resume.seq)
         join = self._joins.get(point)
@@ -314,8 +308,8 @@ class _Feed:
         """Tell every mirror that it has missed something: it asks again."""
         lost, self._live = self._live, {}
         for link, name in lost:
-            gap = Patch(name, _FAR, Raw(b"[]"), _FAR)
-            link.put(serialize(gap))
+            gap = wire.Patch(name, _FAR, Raw(b"[]"), _FAR)
+            link.put(wire.serialize(gap))
 
 
 def _read(message: bytes) -> tuple[int | None, _Write]:
@@ -328,7 +322,7 @@ def _read(message: bytes) -> tuple[int | None, _Write]:
 
         def change(name: str, point: _Point) -> tuple[bytes, _Point]:
             had, seq = point
-            return serialize(Patch(name, version, ops, seq + 1, had)), (version, seq + 1)
+            return wire.serialize(wire.Patch(name, version, ops, seq + 1, had)), (version, seq + 1)
 
         return version, change
     if found := _SNAPSHOT.match(message):
@@ -343,7 +337,7 @@ def _read(message: bytes) -> tuple[int | None, _Write]:
         error = _refusals.decode(message).error
     except msgspec.DecodeError:
         return None, lambda _, point: (message, point)
-    return None, lambda name, point: (serialize(ErrorMessage(error, name)), point)
+    return None, lambda name, point: (wire.serialize(wire.ErrorMessage(error, name)), point)
 
 
 class _Room:
@@ -391,7 +385,7 @@ class _Room:
         except (msgspec.DecodeError, UnicodeError):
             raise Unreachable(f"{self.address}: it does not say who it is") from None
         self._subjects = Subjects(self.app_id, welcome.key)
-        self.hello = serialize(Hello(welcome.provider))
+        self.hello = wire.serialize(wire.Hello(welcome.provider))
         self._heard_at.append(await broker.hear(self._subjects.life, self._lives))
 
     def link(self) -> NatsLink:
@@ -408,7 +402,7 @@ class _Room:
     def is_used(self) -> bool:
         return bool(self._links)
 
-    def feed(self, wanted: Subscribe) -> _Feed:
+    def feed(self, wanted: wire.Subscribe) -> _Feed:
         """The feed of a view."""
         subject = self._subjects.view(wanted)
         if subject not in self._feeds:
@@ -445,7 +439,7 @@ class _Room:
                     self.saying.start(self.broker.ignore(feed.number))
             elif self._ticks % _KEEP_TICKS == 0:
                 kept = msgspec.structs.replace(feed.wanted, id="keep")
-                self.saying.start(self.ask("keep", serialize(kept)))
+                self.saying.start(self.ask("keep", wire.serialize(kept)))
         if self._ticks % _LIFE_TICKS == 0:
             # A sign of life, so that not each of many links asks for one.
             for link in list(self._links.values()):

@@ -19,34 +19,27 @@ from typing import IO, Final
 
 from msgspec.structs import replace
 
+import sightline.slop.transports.link as links
 from sightline.errors import InvalidInput, Unreachable
 from sightline.slop.transports.lines import LineLink
-from sightline.slop.transports.link import (
-    CONSUMER_BYTES,
-    PROVIDER_BYTES,
-    Handler,
-    Peer,
-    serve_link,
-    why,
-)
 
 _OUT_FD: Final = 3
 _IN_FD: Final = 4
 _GRACE_S: Final = 2.0
 
 
-async def serve_stdio(handler: Handler, *, max_bytes: int = PROVIDER_BYTES) -> None:
+async def serve_stdio(handler: links.Handler, *, max_bytes: int = links.PROVIDER_BYTES) -> None:
     """Serve the program that started this one, until it goes."""
     with _own_streams() as (source, sink):
         reader, writer = await _open(source, sink)
-        await serve_link(handler, LineLink(reader, writer, Peer("stdio"), max_bytes))
+        await links.serve_link(handler, LineLink(reader, writer, links.Peer("stdio"), max_bytes))
 
 
 async def spawn_stdio(
     command: str | Sequence[str],
     *,
     env: Mapping[str, str] | None = None,
-    peer: Peer | None = None,
+    peer: links.Peer | None = None,
 ) -> SpawnedLink:
     """Start a provider and talk to it; closing the link ends it. Raises Unreachable.
 
@@ -60,8 +53,8 @@ async def spawn_stdio(
     try:
         process = await asyncio.create_subprocess_exec(*argv, stdin=pipe, stdout=pipe, env=env)
     except OSError as error:
-        raise Unreachable(f"stdio:{argv[0]}: {why(error)}") from error
-    peer = peer or Peer("stdio", shlex.join(argv))
+        raise Unreachable(f"stdio:{argv[0]}: {links.why(error)}") from error
+    peer = peer or links.Peer("stdio", shlex.join(argv))
     return SpawnedLink(process, replace(peer, pid=process.pid))
 
 
@@ -76,10 +69,10 @@ def words_of(command: str) -> list[str]:
 class SpawnedLink(LineLink):
     """A link to a process of our own, which ends with it."""
 
-    def __init__(self, process: asyncio.subprocess.Process, peer: Peer) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, peer: links.Peer) -> None:
         if process.stdout is None or process.stdin is None:
             raise InvalidInput("a spawned provider needs pipes")
-        super().__init__(process.stdout, process.stdin, peer, CONSUMER_BYTES)
+        super().__init__(process.stdout, process.stdin, peer, links.CONSUMER_BYTES)
         self._process = process
 
     async def close(self, _reason: str = "") -> None:

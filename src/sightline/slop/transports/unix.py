@@ -19,17 +19,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
+import sightline.slop.transports.link as links
 from sightline.errors import InvalidInput, Unauthorized, Unreachable
 from sightline.slop.transports.background import Background
 from sightline.slop.transports.lines import LineLink
-from sightline.slop.transports.link import (
-    CONSUMER_BYTES,
-    PROVIDER_BYTES,
-    Handler,
-    Peer,
-    serve_link,
-    why,
-)
 from sightline.slop.transports.owned import open_owned
 
 _ROOT: Final = 0
@@ -38,7 +31,7 @@ _BACKLOG: Final = 128
 
 
 @contextlib.asynccontextmanager
-async def serve_unix(handler: Handler, path: str | Path) -> AsyncIterator[str]:
+async def serve_unix(handler: links.Handler, path: str | Path) -> AsyncIterator[str]:
     """Serve a Unix socket while the block runs; gives its address, `unix:/path`.
 
     Raises InvalidInput where the socket would not be safe or somebody serves it already.
@@ -52,7 +45,9 @@ async def serve_unix(handler: Handler, path: str | Path) -> AsyncIterator[str]:
         if not _is_trusted(peer):
             writer.transport.abort()
             return
-        running.start(serve_link(handler, LineLink(reader, writer, peer, PROVIDER_BYTES)))
+        running.start(
+            links.serve_link(handler, LineLink(reader, writer, peer, links.PROVIDER_BYTES))
+        )
 
     listener = _bind(path)
     socket_stat = path.lstat()
@@ -77,12 +72,12 @@ async def connect_unix(path: str | Path) -> LineLink:
     try:
         reader, writer = await asyncio.open_unix_connection(str(path))
     except OSError as error:
-        raise Unreachable(f"unix:{path}: {why(error)}") from error
+        raise Unreachable(f"unix:{path}: {links.why(error)}") from error
     peer = _peer(writer.get_extra_info("socket"), str(path))
     if not _is_trusted(peer):
         writer.transport.abort()
         raise Unauthorized(f"unix:{path}: served by another user (uid {peer.uid})")
-    return LineLink(reader, writer, peer, CONSUMER_BYTES)
+    return LineLink(reader, writer, peer, links.CONSUMER_BYTES)
 
 
 def _bind(path: Path) -> socket.socket:
@@ -98,7 +93,7 @@ def _bind(path: Path) -> socket.socket:
         listener.setblocking(False)
     except OSError as error:
         listener.close()
-        raise InvalidInput(f"cannot serve unix:{path}: {why(error)}") from error
+        raise InvalidInput(f"cannot serve unix:{path}: {links.why(error)}") from error
     finally:
         os.umask(mask)
     return listener
@@ -110,7 +105,7 @@ def _check_directory(path: Path) -> None:
         with open_owned(directory, create=True) as handle:
             is_own = os.fstat(handle).st_uid == os.getuid()
     except OSError as error:
-        raise InvalidInput(f"cannot serve unix:{path}: {why(error)}") from error
+        raise InvalidInput(f"cannot serve unix:{path}: {links.why(error)}") from error
     except InvalidInput as error:
         raise InvalidInput(f"cannot serve unix:{path}: {directory}: {error}") from None
     if not is_own:
@@ -134,14 +129,14 @@ def _remove_stale(path: Path) -> None:
     path.unlink()
 
 
-def _peer(sock: socket.socket, address: str) -> Peer:
+def _peer(sock: socket.socket, address: str) -> links.Peer:
     """Ask the kernel who is at the other end, where it can tell."""
     if not hasattr(socket, "SO_PEERCRED"):
-        return Peer("unix", address)
+        return links.Peer("unix", address)
     raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _ = _CREDENTIALS.unpack(raw)
-    return Peer("unix", address, uid=uid, pid=pid)
+    return links.Peer("unix", address, uid=uid, pid=pid)
 
 
-def _is_trusted(peer: Peer) -> bool:
+def _is_trusted(peer: links.Peer) -> bool:
     return peer.uid in {None, os.getuid(), _ROOT}

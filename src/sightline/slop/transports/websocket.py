@@ -28,39 +28,21 @@ from websockets.http11 import Request, Response
 from websockets.protocol import Event, Side, State
 from websockets.typing import Subprotocol
 
+import sightline.slop.transports.door as doors
+import sightline.slop.transports.link as links
 from sightline.errors import InvalidInput, LetGo, TimedOut, Unauthorized, Unreachable
-from sightline.slop.transports.door import (
-    LABEL,
-    SUBPROTOCOL,
-    Door,
-    Refusal,
-    Visitor,
-    is_loopback,
-    packed,
-)
 from sightline.slop.transports.health import WORDS, health_status
-from sightline.slop.transports.link import (
-    CONSUMER_BYTES,
-    PROVIDER_BYTES,
-    WRITE_BYTES,
-    Handler,
-    LinkClosed,
-    Outgoing,
-    Peer,
-    serve_link,
-    why,
-)
 
 # Decides about a request: its path, what it says, and the addresses of our end and of the other.
 Judge: TypeAlias = Callable[
-    [str, Visitor, tuple[str, int], tuple[str, int]], Awaitable[Refusal | None]
+    [str, doors.Visitor, tuple[str, int], tuple[str, int]], Awaitable[doors.Refusal | None]
 ]
 
 # Serves a link until it ends.
 Served: TypeAlias = Callable[["WebSocketLink"], Awaitable[None]]
 
-_SLOP: Final = Subprotocol(SUBPROTOCOL)
-_LABEL: Final = Subprotocol(LABEL)
+_SLOP: Final = Subprotocol(doors.SUBPROTOCOL)
+_LABEL: Final = Subprotocol(doors.LABEL)
 _OPEN_S: Final = 5.0
 _CLOSE_S: Final = 1.0
 # Who does not answer a ping is spoken to all the same, after this.
@@ -83,7 +65,7 @@ _TOKENS_IN_CLEAR: Final = "a token goes over wss:// only, or to this machine"
 class WebSocketLink:
     """A link over a WebSocket, whichever side opened it."""
 
-    def __init__(self, socket: ServerConnection | ClientConnection, peer: Peer) -> None:
+    def __init__(self, socket: ServerConnection | ClientConnection, peer: links.Peer) -> None:
         self.peer = peer
         self._socket = socket
         # Frames are taken apart as they are read, thousands in one go if they are tiny.
@@ -135,13 +117,13 @@ class WebSocketLink:
                 self._socket.transport.abort()
         self._process_event(event)
 
-    async def send(self, messages: Sequence[Outgoing]) -> None:
+    async def send(self, messages: Sequence[links.Outgoing]) -> None:
         """Send messages; return when they are taken. Raises LinkClosed."""
         try:
             for message in messages:
                 await self._socket.send(message, text=True)
         except (ConnectionClosed, ProtocolError) as error:  # the second after a message in part
-            raise LinkClosed(str(error)) from error
+            raise links.LinkClosed(str(error)) from error
 
     def put(self, message: bytes) -> bool:
         """Send a message now if nothing waits before it; else do not, and say False."""
@@ -174,7 +156,7 @@ class WebSocketLink:
 
 @contextlib.asynccontextmanager
 async def serve_websocket(
-    handler: Handler,
+    handler: links.Handler,
     host: str = "127.0.0.1",
     port: int = 0,
     path: str = "/slop",
@@ -182,7 +164,7 @@ async def serve_websocket(
     token: str | None = None,
     origins: Iterable[str] = (),
     hosts: Iterable[str] | None = None,
-    max_bytes: int = PROVIDER_BYTES,
+    max_bytes: int = links.PROVIDER_BYTES,
     pages: Mapping[str, Callable[[str], bytes]] | None = None,
     is_ready: Callable[[], bool] = lambda: True,
     shares_port: bool = False,
@@ -198,8 +180,8 @@ async def serve_websocket(
     be known.
     """
     # Whoever listens beyond loopback needs a token, whatever the names are.
-    door = Door.of([host, *(hosts or ())], origins, token)
-    if hosts is None and not is_loopback(host):
+    door = doors.Door.of([host, *(hosts or ())], origins, token)
+    if hosts is None and not doors.is_loopback(host):
         raise InvalidInput(f"serving {host} takes the host names that clients will use")
 
     def check(socket: ServerConnection, request: Request) -> Response | None:
@@ -213,7 +195,7 @@ async def serve_websocket(
         if page is not None:
             [named] = visitor.values("host")
             body = page(f"ws://{named}{path}")
-            return _answer(socket, HTTPStatus.OK, *packed(visitor, requested, body))
+            return _answer(socket, HTTPStatus.OK, *doors.packed(visitor, requested, body))
         if requested != path:
             return socket.respond(HTTPStatus.NOT_FOUND, f"the endpoint is {path}\n")
         return None
@@ -222,7 +204,7 @@ async def serve_websocket(
     async with _serving(at, check, host, port, max_bytes, shares_port=shares_port) as port:
         here = f"[{host}]" if ":" in host else host
         names = [f"{name}:{port}" for name in (here, "127.0.0.1", "localhost", "[::1]")]
-        door = Door.of(names if hosts is None else hosts, origins, token)
+        door = doors.Door.of(names if hosts is None else hosts, origins, token)
         yield f"ws://{here}:{port}{path}"
 
 
@@ -240,7 +222,7 @@ async def serve_judged(
         here, there = socket.local_address, socket.remote_address
         refusal = await judge(path, _visitor(request), here[:2], there[:2])
         if refusal is None and path not in handlers:
-            refusal = Refusal(HTTPStatus.NOT_FOUND, "there is nothing here")
+            refusal = doors.Refusal(HTTPStatus.NOT_FOUND, "there is nothing here")
         if refusal is not None:
             return socket.respond(refusal.status, f"{refusal.reason}\n")
         return None
@@ -267,7 +249,7 @@ async def _serving(
         sockets.add(socket)
         try:
             await link.hear()
-            await serve_link(cast(Handler, handlers[path]), link)
+            await links.serve_link(cast(links.Handler, handlers[path]), link)
         finally:
             sockets.discard(socket)
 
@@ -284,12 +266,12 @@ async def _serving(
             close_timeout=_CLOSE_S,
             max_size=_FAR_OVER * max_bytes,
             max_queue=1,
-            write_limit=WRITE_BYTES,
+            write_limit=links.WRITE_BYTES,
             logger=_unheard,
             reuse_port=shares_port or None,
         )
     except OSError as error:
-        raise InvalidInput(f"cannot serve {host}:{port}: {why(error)}") from error
+        raise InvalidInput(f"cannot serve {host}:{port}: {links.why(error)}") from error
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
@@ -303,7 +285,7 @@ async def _serving(
 
 
 async def connect_websocket(
-    url: str, token: str | None = None, *, max_bytes: int = CONSUMER_BYTES
+    url: str, token: str | None = None, *, max_bytes: int = links.CONSUMER_BYTES
 ) -> WebSocketLink:
     """Connect to a WebSocket. Raises Unreachable, TimedOut, or Unauthorized where it is refused."""
     try:
@@ -312,7 +294,7 @@ async def connect_websocket(
         parts = urlsplit("")
     if parts.scheme not in {"ws", "wss"} or not parts.hostname:
         raise InvalidInput(f"not a WebSocket URL: {url}")
-    if token is not None and parts.scheme == "ws" and not is_loopback(parts.hostname):
+    if token is not None and parts.scheme == "ws" and not doors.is_loopback(parts.hostname):
         raise InvalidInput(f"{url}: {_TOKENS_IN_CLEAR}")
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
@@ -335,9 +317,9 @@ async def connect_websocket(
     except TimeoutError as error:
         raise TimedOut(f"{url}: no answer within {_OPEN_S:g} s") from error
     except (OSError, WebSocketException) as error:
-        reason = why(error) if isinstance(error, OSError) else str(error)
+        reason = links.why(error) if isinstance(error, OSError) else str(error)
         raise Unreachable(f"{url}: {reason}") from error
-    return WebSocketLink(socket, Peer("ws", url))
+    return WebSocketLink(socket, links.Peer("ws", url))
 
 
 class _Connect(connect):
@@ -368,13 +350,13 @@ def _answer(
     return response
 
 
-def _visitor(request: Request) -> Visitor:
-    return Visitor.of(request.headers.raw_items())
+def _visitor(request: Request) -> doors.Visitor:
+    return doors.Visitor.of(request.headers.raw_items())
 
 
-def _peer(socket: ServerConnection) -> Peer:
+def _peer(socket: ServerConnection) -> links.Peer:
     """Who connected. What else the handshake said is let go: the socket would hold it."""
-    visitor = Visitor(())
+    visitor = doors.Visitor(())
     if socket.request is not None:
         visitor = _visitor(socket.request)
         socket.request.headers.clear()

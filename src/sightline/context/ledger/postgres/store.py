@@ -22,6 +22,7 @@ from typing import ClassVar, Final, Self, TypeVar
 
 import psycopg
 
+import sightline.context.ledger.postgres.rows as rows
 from sightline.context.ledger.copying import copy_ledger
 from sightline.context.ledger.paths import address_of, database_url, user_path
 from sightline.context.ledger.postgres.appends import AppendWriter, OutOfDate
@@ -29,12 +30,6 @@ from sightline.context.ledger.postgres.calls import LedgerConnection
 from sightline.context.ledger.postgres.connect import DAMAGE, connect, translated
 from sightline.context.ledger.postgres.lease import LEASE_S, Lease
 from sightline.context.ledger.postgres.queries import SessionCopies
-from sightline.context.ledger.postgres.rows import (
-    Known,
-    PostgresReader,
-    PostgresWriter,
-    settle,
-)
 from sightline.context.ledger.postgres.search import search_messages
 from sightline.context.ledger.postgres.steps import FORMAT, NUMBERED, check_role, format_of, migrate
 from sightline.context.ledger.postgres.wake import EVERY_S, Listener, tell
@@ -74,8 +69,8 @@ class PostgresStore(Store):
         super().__init__(path, mode=mode, clock=clock, name=self._address.name)
         self._lock = threading.RLock()
         self._connection: LedgerConnection | None = None
-        self._block: PostgresReader | None = None
-        self._known = Known()
+        self._block: rows.PostgresReader | None = None
+        self._known = rows.Known()
         # Until when each surely holds, by both clocks of this host: one stands still while it
         # sleeps, the other may be set back.
         self._leases: dict[str, tuple[float, float]] = {}
@@ -115,7 +110,7 @@ class PostgresStore(Store):
         """The connection; another one, where it was lost."""
         if self._connection is not None and not self._connection.closed:
             with suppress(psycopg.OperationalError):
-                settle(self._connection)
+                rows.settle(self._connection)
         if self._connection is None or self._connection.closed:
             self._connection = connect(self._address)
         return self._connection
@@ -127,12 +122,12 @@ class PostgresStore(Store):
                 yield self._block
                 return
             with self._transaction(
-                PostgresReader(self._connected(), self._address.tenant, _READING)
+                rows.PostgresReader(self._connected(), self._address.tenant, _READING)
             ) as block:
                 yield block
 
     @contextmanager
-    def _change(self, *, durable: bool) -> Iterator[PostgresWriter]:
+    def _change(self, *, durable: bool) -> Iterator[rows.PostgresWriter]:
         with self._unsaid_change(durable=durable) as writer:
             yield writer
         self._tell()
@@ -146,9 +141,9 @@ class PostgresStore(Store):
                 tell(self._connected(), self._address.tenant)
 
     @contextmanager
-    def _unsaid_change(self, *, durable: bool) -> Iterator[PostgresWriter]:
+    def _unsaid_change(self, *, durable: bool) -> Iterator[rows.PostgresWriter]:
         with self._lock, translated(self.name):
-            writer = PostgresWriter(
+            writer = rows.PostgresWriter(
                 self._connected(),
                 self._address.tenant,
                 self._known,
@@ -192,7 +187,7 @@ class PostgresStore(Store):
         return tip.session
 
     @contextmanager
-    def _transaction(self, block: PostgresReader) -> Iterator[PostgresReader]:
+    def _transaction(self, block: rows.PostgresReader) -> Iterator[rows.PostgresReader]:
         self._block = block
         try:
             yield block

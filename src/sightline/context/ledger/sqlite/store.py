@@ -25,16 +25,11 @@ from typing import ClassVar, Final, Self
 
 import apsw
 
+import sightline.context.ledger.sqlite.connect as connect
 from sightline.context.ledger.attachments import sync
 from sightline.context.ledger.paths import expanded, journal_path
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit, excerpt
 from sightline.context.ledger.rows import RowReader, RowWriter
-from sightline.context.ledger.sqlite.connect import (
-    make_file,
-    open_for_reading,
-    open_for_writing,
-    translated,
-)
 from sightline.context.ledger.sqlite.process import QueryProcess
 from sightline.context.ledger.sqlite.rows import SqliteReader, SqliteWriter, fetch
 from sightline.context.ledger.sqlite.steps import NUMBERED
@@ -76,11 +71,11 @@ class SqliteStore(Store):
         self._lock = threading.RLock()
         self._level = "FULL"
         self._process = QueryProcess(self.path)
-        with translated(self.path):
+        with connect.translated(self.path):
             if mode == "write":
-                self._connection = open_for_writing(self.path, self.timestamp(), vfs)
+                self._connection = connect.open_for_writing(self.path, self.timestamp(), vfs)
             else:
-                self._connection = open_for_reading(self.path)
+                self._connection = connect.open_for_reading(self.path)
         self._reading = SqliteReader(self._connection)
 
     def reader(self) -> Self:
@@ -88,12 +83,12 @@ class SqliteStore(Store):
 
     def close(self) -> None:
         self._process.close()
-        with self._lock, translated(self.path):
+        with self._lock, connect.translated(self.path):
             self._connection.close()
 
     @contextmanager
     def read(self) -> Iterator[RowReader]:
-        with self._lock, translated(self.path):
+        with self._lock, connect.translated(self.path):
             if self._connection.in_transaction:  # a reader inside a reader sees the same
                 yield self._reading
                 return
@@ -105,7 +100,7 @@ class SqliteStore(Store):
 
     @contextmanager
     def _change(self, *, durable: bool) -> Iterator[RowWriter]:
-        with self._lock, translated(self.path):
+        with self._lock, connect.translated(self.path):
             self._synchronise("FULL" if durable else "NORMAL")
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -134,7 +129,7 @@ class SqliteStore(Store):
 
         Readers may hold it back; then it happens when they are done.
         """
-        with self._lock, translated(self.path):
+        with self._lock, connect.translated(self.path):
             if shrink:
                 self._connection.execute("VACUUM")
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
@@ -164,11 +159,11 @@ class SqliteStore(Store):
             raise LedgerUnusable(exists)
         partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
         try:
-            make_file(partial)
+            connect.make_file(partial)
         except OSError as error:
             raise LedgerUnusable(f"{target} cannot be made: {error.strerror}") from error
         try:
-            with translated(partial), closing(apsw.Connection(str(partial))) as copy:
+            with connect.translated(partial), closing(apsw.Connection(str(partial))) as copy:
                 self._copy_into(copy, copying)
                 # One file, read from anywhere; opening it for writing turns WAL on again.
                 copy.execute("PRAGMA journal_mode = DELETE")
@@ -185,7 +180,7 @@ class SqliteStore(Store):
     def _copy_into(self, target: apsw.Connection, watch: Watch | None) -> None:
         with (
             self._lock,
-            translated(self.path),
+            connect.translated(self.path),
             target.backup("main", self._connection, "main") as copy,
         ):
             while not copy.done:
