@@ -23,8 +23,9 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+import sightline.context.dialects.observations as observations
+import sightline.context.dialects.segments as segments
 from sightline._keywords import NamesKeywords
-from sightline.context.dialects import observations, segments
 from sightline.context.dialects.drift import ByteSpan, Wire
 from sightline.context.dialects.names import Names, ToolDefinition, placeholder, read_tools
 from sightline.context.dialects.profile import CacheStyle, Profile
@@ -210,10 +211,8 @@ class RequestDraft(msgspec.Struct, dict=True):
         """
         spent += "cache_control" in self.extra
         first = max((turn.origin for turn in self.system_and_rest()[0]), default=-1) + 1
-        ends, grows = (
-            segments.earlier_ends(self.prompt.prefix),
-            self.options.repeat in observations.GROWING,
-        )
+        ends = segments.earlier_ends(self.prompt.prefix)
+        grows = self.options.repeat in observations.GROWING
         chosen = self._segments.marked(
             self.profile.cache, spent, ends, first if head else 0, edge=grows
         )
