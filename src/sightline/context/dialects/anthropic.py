@@ -30,7 +30,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
-import sightline.context.messages.parts as said
+import sightline.context.messages.parts as talk
 from sightline.context.dialects.decoder import Decoder, Open, written
 from sightline.context.dialects.events import CacheMiss, Event, StopReason, Usage, UsageFields, at
 from sightline.context.dialects.names import ToolDefinition, inline, is_web, wire_id
@@ -82,11 +82,11 @@ def tool_json(tool: ToolDefinition) -> dict[str, Any]:
 
 
 def write_messages(
-    draft: RequestDraft, messages: Iterable[said.Message]
+    draft: RequestDraft, messages: Iterable[talk.Message]
 ) -> Iterator[dict[str, Any]]:
     """Write messages as they are; those of one role that follow each other are one."""
 
-    def role_sent(message: said.Message) -> str:
+    def role_sent(message: talk.Message) -> str:
         return "user" if message.role == "tool" else message.role
 
     for role, run in groupby(messages, role_sent):
@@ -109,7 +109,7 @@ def _say(draft: RequestDraft, turns: list[PromptTurn]) -> None:
 
 
 def _pieces(
-    draft: RequestDraft, role: str, keep: bool, parts: tuple[said.Part, ...]
+    draft: RequestDraft, role: str, keep: bool, parts: tuple[talk.Part, ...]
 ) -> list[Segment]:
     written = (_block(draft, part, keep=keep) for part in parts)
     return [_piece(role, block) for block in written if block is not None]
@@ -129,30 +129,30 @@ def _keeps_thinking(draft: RequestDraft, *, in_loop: bool) -> bool:
     return in_loop or draft.thinking != "turn_append" or not draft.profile.reasoning.bound
 
 
-def _block(draft: RequestDraft, part: said.Part, *, keep: bool) -> dict[str, Any] | None:
-    if isinstance(part, said.Text):
+def _block(draft: RequestDraft, part: talk.Part, *, keep: bool) -> dict[str, Any] | None:
+    if isinstance(part, talk.Text):
         return {"type": "text", "text": part.text}
-    if isinstance(part, said.ToolCall):
+    if isinstance(part, talk.ToolCall):
         return {
             "type": "tool_use",
             "id": wire_id(part.id, draft.profile.tools.ids),
             "name": draft.names.wire(part.name),
             "input": part.arguments,
         }
-    if isinstance(part, said.ToolResult):
+    if isinstance(part, talk.ToolResult):
         result: dict[str, Any] = {
             "type": "tool_result",
             "tool_use_id": wire_id(part.call_id, draft.profile.tools.ids),
             "content": part.content,
         }
         return {**result, "is_error": True} if part.is_error else result
-    if isinstance(part, said.Reasoning):
+    if isinstance(part, talk.Reasoning):
         raw = own_form(part, NAME)
         return dict(raw) if keep and raw is not None else None
     return _file(draft, part)
 
 
-def _file(draft: RequestDraft, file: said.File) -> dict[str, Any]:
+def _file(draft: RequestDraft, file: talk.File) -> dict[str, Any]:
     data = inline(file)
     if data is not None:
         source = {"type": "base64", "media_type": data.mime, "data": data.data}
@@ -262,7 +262,7 @@ class AnthropicDecoder(Decoder):
         self._part(index, "reasoning").raw["thinking"] += text
         yield from self._think(index, text)
 
-    def _finished(self, part: Open) -> said.Part | None:
+    def _finished(self, part: Open) -> talk.Part | None:
         """A block without its signature is refused when it comes back: keep only its text."""
         if part.raw is not None and part.raw.get("signature") == "":
             part.raw = None
@@ -297,34 +297,34 @@ def read_cache_miss(response: Mapping[str, Any]) -> CacheMiss | None:
     return CacheMiss(str(reason.get("type")), missed)
 
 
-def read_stored(data: Stored) -> said.Message:
+def read_stored(data: Stored) -> talk.Message:
     """Read one stored message of the Messages API."""
     role = role_of(data["role"], {})
     content = data["content"]
     if isinstance(content, str):
-        return said.Message(role, (said.Text(content),))
+        return talk.Message(role, (talk.Text(content),))
     return message_of(role, tuple(_stored_block(block) for block in content))
 
 
-def _stored_block(block: Stored) -> said.Part:
+def _stored_block(block: Stored) -> talk.Part:
     match block["type"]:
         case "text":
-            return said.Text(as_text(block["text"]))
+            return talk.Text(as_text(block["text"]))
         case "tool_use":
-            return said.ToolCall(as_text(block["id"]), as_text(block["name"]), dict(block["input"]))
+            return talk.ToolCall(as_text(block["id"]), as_text(block["name"]), dict(block["input"]))
         case "tool_result":
-            return said.ToolResult(
+            return talk.ToolResult(
                 as_text(block["tool_use_id"]),
                 flat(block.get("content")),
                 is_error=bool(block.get("is_error", False)),
             )
         case "thinking":
-            return said.Reasoning(as_text(block["thinking"]), said.Raw(NAME, dict(block)))
+            return talk.Reasoning(as_text(block["thinking"]), talk.Raw(NAME, dict(block)))
         case "redacted_thinking":
-            return said.Reasoning("", said.Raw(NAME, dict(block)))
+            return talk.Reasoning("", talk.Raw(NAME, dict(block)))
         case "image" | "document":
             source = block["source"]
             uri = source.get("url") or f"data:{source['media_type']};base64,{source['data']}"
-            return said.File(uri, source.get("media_type", UNKNOWN))
+            return talk.File(uri, source.get("media_type", UNKNOWN))
         case other:
             raise ValueError(f"block of type {other!r}")

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import msgspec
 
-import sightline.context.messages.parts as said
+import sightline.context.messages.parts as talk
 from sightline.context.dialects.decoder import Decoder, Open, written
 from sightline.context.dialects.events import Event, StopReason, Usage, UsageFields, at
 from sightline.context.dialects.framing import EventStreamReader
@@ -38,7 +38,7 @@ from sightline.errors import InvalidInput
 
 NAME: Final = "bedrock"
 BOUND: Final = "strip"
-WORDLESS: Final = said.Text("(sent without words)")
+WORDLESS: Final = talk.Text("(sent without words)")
 IMAGES: Final = {"png", "jpeg", "gif", "webp"}
 DOCUMENTS: Final = {
     "application/pdf": "pdf", "text/csv": "csv", "text/html": "html", "text/plain": "txt",
@@ -95,15 +95,15 @@ def _say(draft: RequestDraft, turns: list[PromptTurn]) -> None:
 def _worded(turn: PromptTurn) -> PromptTurn:
     """Put words beside a document that has none, which is refused."""
     # Bedrock, API reference, `Message`: a document needs a text block in the same message.
-    papers = any(isinstance(part, said.File) and part.mime in DOCUMENTS for part in turn.parts)
-    if not papers or any(isinstance(part, said.Text) for part in turn.parts):
+    papers = any(isinstance(part, talk.File) and part.mime in DOCUMENTS for part in turn.parts)
+    if not papers or any(isinstance(part, talk.Text) for part in turn.parts):
         return turn
     edge = turn.edge and turn.edge + 1
     return msgspec.structs.replace(turn, parts=(WORDLESS, *turn.parts), edge=edge)
 
 
 def _pieces(
-    draft: RequestDraft, role: str, keep: bool, parts: tuple[said.Part, ...]
+    draft: RequestDraft, role: str, keep: bool, parts: tuple[talk.Part, ...]
 ) -> list[Segment]:
     pieces = []
     for part in parts:
@@ -115,28 +115,28 @@ def _pieces(
     return pieces
 
 
-def _block(draft: RequestDraft, part: said.Part, *, keep: bool) -> dict[str, Any] | None:
+def _block(draft: RequestDraft, part: talk.Part, *, keep: bool) -> dict[str, Any] | None:
     ids = draft.profile.tools.ids
-    if isinstance(part, said.Text):
+    if isinstance(part, talk.Text):
         return {"text": part.text}
-    if isinstance(part, said.ToolCall):
+    if isinstance(part, talk.ToolCall):
         use = {"toolUseId": wire_id(part.id, ids), "name": draft.names.wire(part.name)}
         return {"toolUse": {**use, "input": part.arguments}}
-    if isinstance(part, said.ToolResult):
+    if isinstance(part, talk.ToolResult):
         result: dict[str, Any] = {
             "toolUseId": wire_id(part.call_id, ids),
             "content": [{"text": part.content if part.content.strip() else "(nothing)"}],
             "status": "error" if part.is_error else "success",
         }
         return {"toolResult": result}
-    if isinstance(part, said.Reasoning):
+    if isinstance(part, talk.Reasoning):
         raw = own_form(part, NAME)
         replay = keep and draft.profile.reasoning.replay == "always"
         return {"reasoningContent": raw} if replay and raw is not None else None
     return _file(draft, part)
 
 
-def _file(draft: RequestDraft, file: said.File) -> dict[str, Any]:
+def _file(draft: RequestDraft, file: talk.File) -> dict[str, Any]:
     data = inline(file)
     source: dict[str, Any] | None = None
     if data is not None:
@@ -248,7 +248,7 @@ class BedrockDecoder(Decoder):
                 signed["signature"] = signed.get("signature", "") + thought["signature"]
             yield from self._think(index, thought.get("text", ""))
 
-    def _finished(self, part: Open) -> said.Part | None:
+    def _finished(self, part: Open) -> talk.Part | None:
         """Reasoning without its signature is refused when it comes back: keep only its text."""
         if part.raw is not None and "signature" not in part.raw.get("reasoningText", {"signature"}):
             part.raw = None
@@ -270,7 +270,7 @@ class BedrockDecoder(Decoder):
         )
 
 
-def read_stored(data: Stored) -> said.Message:
+def read_stored(data: Stored) -> talk.Message:
     """Read a stored message of the Converse API, or the response that holds one."""
     if "output" in data:
         data = data["output"]["message"]
@@ -280,29 +280,29 @@ def read_stored(data: Stored) -> said.Message:
     )
 
 
-def _stored_block(block: Stored) -> Iterator[said.Part]:
+def _stored_block(block: Stored) -> Iterator[talk.Part]:
     [(kind, value)] = block.items()
     match kind:
         case "text":
-            yield said.Text(as_text(value))
+            yield talk.Text(as_text(value))
         case "toolUse":
             use = dict(value.get("input") or {})
-            yield said.ToolCall(as_text(value["toolUseId"]), as_text(value["name"]), use)
+            yield talk.ToolCall(as_text(value["toolUseId"]), as_text(value["name"]), use)
         case "toolResult":
             content = "\n".join(_stored_answer(piece) for piece in value["content"])
             is_error = value.get("status") == "error"
-            yield said.ToolResult(as_text(value["toolUseId"]), content, is_error=is_error)
+            yield talk.ToolResult(as_text(value["toolUseId"]), content, is_error=is_error)
         case "reasoningContent":
             thought = value.get("reasoningText") or {}
             # Without its signature a thought is not accepted when it comes back.
             signed = "redactedContent" in value or "signature" in thought
-            raw = said.Raw(NAME, dict(value)) if signed else None
-            yield said.Reasoning(as_text(thought.get("text", "")), raw)
+            raw = talk.Raw(NAME, dict(value)) if signed else None
+            yield talk.Reasoning(as_text(thought.get("text", "")), raw)
         case "image":
-            yield said.File(_stored_uri(value, mime := f"image/{value['format']}"), mime)
+            yield talk.File(_stored_uri(value, mime := f"image/{value['format']}"), mime)
         case "document":
             mime = STORED_DOCUMENTS.get(value["format"], UNKNOWN)
-            yield said.File(_stored_uri(value, mime), mime, as_text(value.get("name") or ""))
+            yield talk.File(_stored_uri(value, mime), mime, as_text(value.get("name") or ""))
         case "cachePoint":
             pass  # a mark for the vendor; nothing is said
         case other:

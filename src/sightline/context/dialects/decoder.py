@@ -19,7 +19,7 @@ import msgspec
 
 import sightline.context.dialects.events as replies
 import sightline.context.messages.gate as gate
-import sightline.context.messages.parts as said
+import sightline.context.messages.parts as talk
 from sightline.context.dialects.framing import BrokenStream, Frame, FrameReader, SseReader
 from sightline.errors import InvalidJson, NotStorable
 from sightline.slop.protocol.jsontext import clip, loads, nests_deeper, text_from_bytes, text_of
@@ -164,7 +164,7 @@ class Decoder:
         return self._open.setdefault(key, Open(kind))
 
     def _end_as_stopped(self, otherwise: str) -> list[replies.Event]:
-        """End the reply for the reason that came; without one it is incomplete, as it is said."""
+        """End the reply for the reason that came; without one it is incomplete, as it is talk."""
         return self._end(*(self._stop or ("incomplete", otherwise)))
 
     def _end(self, reason: replies.StopReason, detail: str = "") -> list[replies.Event]:
@@ -172,8 +172,8 @@ class Decoder:
         if self._ended:
             return []
         self._ended = True
-        parts: list[said.Part] = []
-        calls: list[said.ToolCall] = []
+        parts: list[talk.Part] = []
+        calls: list[talk.ToolCall] = []
         for part in self._open.values():
             if part.kind != "tool_call":
                 finished = self._finished(part)
@@ -187,7 +187,7 @@ class Decoder:
                     calls.append(call)
                     parts.append(call)
         if reason in ("incomplete", "error"):
-            parts = [part for part in parts if not isinstance(part, said.ToolCall)]
+            parts = [part for part in parts if not isinstance(part, talk.ToolCall)]
             calls = []
         elif calls and reason == "end":
             reason = "tool_calls"
@@ -195,16 +195,16 @@ class Decoder:
         if self._usage is not None:
             usage = self.read_usage(self._usage)
             events.append(replies.UsageArrived(usage, self._cache_miss, _reported(self._usage)))
-        message = said.Message("assistant", tuple(parts))
+        message = talk.Message("assistant", tuple(parts))
         return [*events, replies.Stopped(reason, message, detail, self._response_id, self._code)]
 
-    def _finished(self, part: Open) -> said.Part | None:
-        raw = None if part.raw is None else said.Raw(self.dialect, part.raw)
+    def _finished(self, part: Open) -> talk.Part | None:
+        raw = None if part.raw is None else talk.Raw(self.dialect, part.raw)
         if part.kind == "text":
-            return said.Text(part.text, raw) if part.text else None
-        return said.Reasoning(part.text, raw) if part.text or raw is not None else None
+            return talk.Text(part.text, raw) if part.text else None
+        return talk.Reasoning(part.text, raw) if part.text or raw is not None else None
 
-    def _call(self, part: Open, taken: Container[str], *, whole: bool) -> said.ToolCall | None:
+    def _call(self, part: Open, taken: Container[str], *, whole: bool) -> talk.ToolCall | None:
         """Make a tool call; whole arguments that are no object go on under `UNREADABLE`."""
         if not part.name:
             return None
@@ -212,12 +212,12 @@ class Decoder:
         if arguments is None:
             if not whole:
                 return None
-            arguments = {said.UNREADABLE: part.text[: gate.UNREADABLE_CHARS]}
-        raw = None if part.raw is None else said.Raw(self.dialect, part.raw)
+            arguments = {talk.UNREADABLE: part.text[: gate.UNREADABLE_CHARS]}
+        raw = None if part.raw is None else talk.Raw(self.dialect, part.raw)
         # Two calls of one reply that share an id could not be answered one by one.
         known = part.call_id and part.call_id not in taken
         call_id = part.call_id if known else self._derived_id(part)
-        return said.ToolCall(call_id, self._names.get(part.name, part.name), arguments, raw)
+        return talk.ToolCall(call_id, self._names.get(part.name, part.name), arguments, raw)
 
     def _derived_id(self, part: Open) -> str:
         """Make an id for a call that came without one, of its index in the reply and its text."""

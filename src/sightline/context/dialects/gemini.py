@@ -24,7 +24,7 @@ from typing import Any, Final
 import msgspec
 
 import sightline.context.dialects.request as request
-import sightline.context.messages.parts as said
+import sightline.context.messages.parts as talk
 from sightline.context.dialects.decoder import Decoder, written
 from sightline.context.dialects.events import Event, StopReason, Usage, UsageFields
 from sightline.context.dialects.names import ToolDefinition, inline, wire_id
@@ -160,20 +160,20 @@ def tool_json(tool: ToolDefinition) -> dict[str, Any]:
 
 
 def _pieces(
-    draft: request.RequestDraft, role: str, lane: int, parts: tuple[said.Part, ...]
+    draft: request.RequestDraft, role: str, lane: int, parts: tuple[talk.Part, ...]
 ) -> list[Segment]:
-    first = next((part for part in parts if isinstance(part, said.ToolCall)), None)
+    first = next((part for part in parts if isinstance(part, talk.ToolCall)), None)
     written = (_part(draft, part, first=part is first) for part in parts)
     return [Segment(role, to_json(part), lane=lane) for part in written if part is not None]
 
 
-def _part(draft: request.RequestDraft, part: said.Part, *, first: bool) -> dict[str, Any] | None:
+def _part(draft: request.RequestDraft, part: talk.Part, *, first: bool) -> dict[str, Any] | None:
     signed: dict[str, Any] = {}
     if (raw := own_form(part, NAME)) is not None:
         signed = {"thoughtSignature": raw["thoughtSignature"]}
-    if isinstance(part, said.Text):
+    if isinstance(part, talk.Text):
         return {"text": part.text, **signed}
-    if isinstance(part, said.ToolCall):
+    if isinstance(part, talk.ToolCall):
         if first and not signed:
             signed = {"thoughtSignature": UNSIGNED}
         call = {
@@ -182,20 +182,20 @@ def _part(draft: request.RequestDraft, part: said.Part, *, first: bool) -> dict[
             "args": part.arguments,
         }
         return {"functionCall": call, **signed}
-    if isinstance(part, said.ToolResult):
+    if isinstance(part, talk.ToolResult):
         response = {
             "id": wire_id(part.call_id, draft.profile.tools.ids),
             "name": draft.names.wire(part.name or part.call_id),
             "response": {"error" if part.is_error else "output": part.content},
         }
         return {"functionResponse": response}
-    if isinstance(part, said.Reasoning):
+    if isinstance(part, talk.Reasoning):
         # Thoughts are summaries, not input; what must return is the signature on other parts.
         return None
     return _file(draft, part)
 
 
-def _file(draft: request.RequestDraft, file: said.File) -> dict[str, Any]:
+def _file(draft: request.RequestDraft, file: talk.File) -> dict[str, Any]:
     data = inline(file)
     if data is not None:
         return {"inlineData": {"mimeType": data.mime, "data": data.data}}
@@ -281,32 +281,32 @@ class GeminiDecoder(Decoder):
         )
 
 
-def read_stored(data: Stored) -> said.Message:
+def read_stored(data: Stored) -> talk.Message:
     """Read one stored `content` of the Gemini API."""
     role = role_of(data.get("role", "user"), {"model": "assistant", "function": "tool"})
     seen: Counter[str] = Counter()
     return message_of(role, tuple(_stored_part(part, seen) for part in data["parts"]))
 
 
-def _stored_part(part: Stored, seen: Counter[str]) -> said.Part:
+def _stored_part(part: Stored, seen: Counter[str]) -> talk.Part:
     signature = part.get("thoughtSignature")
-    raw = said.Raw(NAME, dict(part)) if signature else None
+    raw = talk.Raw(NAME, dict(part)) if signature else None
     if call := part.get("functionCall"):
         call_id = call_id_of(call.get("id"), call["name"], seen)
-        return said.ToolCall(call_id, as_text(call["name"]), dict(call.get("args") or {}), raw)
+        return talk.ToolCall(call_id, as_text(call["name"]), dict(call.get("args") or {}), raw)
     if answer := part.get("functionResponse"):
         call_id = call_id_of(answer.get("id"), answer["name"], seen)
         content, is_error = _stored_answer(answer.get("response", {}))
-        return said.ToolResult(call_id, content, as_text(answer["name"]), is_error)
+        return talk.ToolResult(call_id, content, as_text(answer["name"]), is_error)
     if held := part.get("inlineData"):
-        return said.File(
+        return talk.File(
             f"data:{held['mimeType']};base64,{held['data']}", as_text(held["mimeType"])
         )
     if linked := part.get("fileData"):
-        return said.File(as_text(linked["fileUri"]), as_text(linked.get("mimeType") or UNKNOWN))
+        return talk.File(as_text(linked["fileUri"]), as_text(linked.get("mimeType") or UNKNOWN))
     if part.get("thought"):
-        return said.Reasoning(as_text(part["text"]), raw)
-    return said.Text(as_text(part["text"]), raw)
+        return talk.Reasoning(as_text(part["text"]), raw)
+    return talk.Text(as_text(part["text"]), raw)
 
 
 def _stored_answer(response: Any) -> tuple[str, bool]:
@@ -319,7 +319,7 @@ def _stored_answer(response: Any) -> tuple[str, bool]:
     return msgspec.json.encode(response).decode(), False
 
 
-def read_stored_gca(data: Stored) -> said.Message:
+def read_stored_gca(data: Stored) -> talk.Message:
     """Read the code-assist variant: the same content, sometimes inside a request or response."""
     inner = data
     for key in ("response", "request"):

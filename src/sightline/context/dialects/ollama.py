@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 import sightline.context.dialects.stored as stored
-import sightline.context.messages.parts as said
+import sightline.context.messages.parts as talk
 from sightline.context.dialects.decoder import Decoder, written
 from sightline.context.dialects.events import Event, StopReason, Usage, UsageFields
 from sightline.context.dialects.framing import LineReader
@@ -47,9 +47,9 @@ def write(draft: RequestDraft) -> None:
         messages.add_turn(turn, partial(_pieces, draft, turn.role), turn.role)
 
 
-def _pieces(draft: RequestDraft, role: str, parts: tuple[said.Part, ...]) -> list[Segment]:
+def _pieces(draft: RequestDraft, role: str, parts: tuple[talk.Part, ...]) -> list[Segment]:
     if role == "tool":
-        return [_result(draft, part) for part in parts if isinstance(part, said.ToolResult)]
+        return [_result(draft, part) for part in parts if isinstance(part, talk.ToolResult)]
     message: dict[str, Any] = {"role": role}
     # Before the text, which is the last thing that may grow.
     images = [data.data for part in parts if (data := _image(part))]
@@ -58,7 +58,7 @@ def _pieces(draft: RequestDraft, role: str, parts: tuple[said.Part, ...]) -> lis
     if thoughts := own_thoughts(parts, NAME):
         message["thinking"] = "".join(thoughts)
     message["content"] = "\n\n".join(_texts(draft, parts))
-    calls = [part for part in parts if isinstance(part, said.ToolCall)]
+    calls = [part for part in parts if isinstance(part, talk.ToolCall)]
     if calls:
         message["tool_calls"] = [
             {"function": {"name": draft.names.wire(call.name), "arguments": call.arguments}}
@@ -67,21 +67,21 @@ def _pieces(draft: RequestDraft, role: str, parts: tuple[said.Part, ...]) -> lis
     return [Segment(role, to_json(message))]
 
 
-def _result(draft: RequestDraft, result: said.ToolResult) -> Segment:
+def _result(draft: RequestDraft, result: talk.ToolResult) -> Segment:
     name, text = draft.names.wire(result.name), error_text(result)
     return Segment("tool", to_json({"role": "tool", "tool_name": name, "content": text}))
 
 
-def _image(part: said.Part) -> Any:
-    return inline(part) if isinstance(part, said.File) and part.mime.startswith("image/") else None
+def _image(part: talk.Part) -> Any:
+    return inline(part) if isinstance(part, talk.File) and part.mime.startswith("image/") else None
 
 
-def _texts(draft: RequestDraft, parts: tuple[said.Part, ...]) -> list[str]:
+def _texts(draft: RequestDraft, parts: tuple[talk.Part, ...]) -> list[str]:
     texts = []
     for part in parts:
-        if isinstance(part, said.Text):
+        if isinstance(part, talk.Text):
             texts.append(part.text)
-        elif isinstance(part, said.File) and not _image(part):
+        elif isinstance(part, talk.File) and not _image(part):
             draft.note("file_as_text", f"{part.name or part.uri[:40]} is sent as words")
             texts.append(placeholder(part))
     return texts
@@ -120,7 +120,7 @@ class OllamaDecoder(Decoder):
         )
 
 
-def read_stored(data: stored.Stored) -> said.Message:
+def read_stored(data: stored.Stored) -> talk.Message:
     """Read a stored message of Ollama's, or the response that holds one."""
     data = data.get("message", data)
     role = stored.role_of(data["role"], {})
@@ -129,27 +129,27 @@ def read_stored(data: stored.Stored) -> said.Message:
     if role == "tool":
         name = data.get("tool_name") or data["name"]
         call_id = stored.call_id_of(data.get("tool_call_id"), name, seen)
-        return said.Message(role, (said.ToolResult(call_id, text, stored.as_text(name)),))
-    parts: list[said.Part] = []
+        return talk.Message(role, (talk.ToolResult(call_id, text, stored.as_text(name)),))
+    parts: list[talk.Part] = []
     if thought := data.get("thinking"):
-        parts.append(said.Reasoning(stored.as_text(thought), said.Raw(NAME, {"field": "thinking"})))
+        parts.append(talk.Reasoning(stored.as_text(thought), talk.Raw(NAME, {"field": "thinking"})))
     if text:
-        parts.append(said.Text(text))
+        parts.append(talk.Text(text))
     parts += [_stored_image(stored.as_text(image)) for image in data.get("images") or ()]
     for call in data.get("tool_calls") or ():
         function = call["function"]
         call_id = stored.call_id_of(call.get("id"), function["name"], seen)
         parts.append(
-            said.ToolCall(call_id, stored.as_text(function["name"]), stored.arguments_of(function))
+            talk.ToolCall(call_id, stored.as_text(function["name"]), stored.arguments_of(function))
         )
-    return said.Message(role, tuple(parts))
+    return talk.Message(role, tuple(parts))
 
 
-def _stored_image(data: str) -> said.File:
+def _stored_image(data: str) -> talk.File:
     """Name the kind of an image that is nothing but its base64, by how all of a kind begin."""
     kinds = (mime for start, mime in STORED_IMAGES.items() if data.startswith(start))
     mime = next(kinds, stored.UNKNOWN)
-    return said.File(f"data:{mime};base64,{data}", mime)
+    return talk.File(f"data:{mime};base64,{data}", mime)
 
 
 # How the base64 of all images of a kind begins.

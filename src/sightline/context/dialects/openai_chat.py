@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-import sightline.context.messages.parts as said
+import sightline.context.messages.parts as talk
 from sightline.context.dialects.decoder import Decoder, Open, read_frame
 from sightline.context.dialects.events import Event, StopReason, Usage, UsageFields
 from sightline.context.dialects.framing import Frame
@@ -72,12 +72,12 @@ def tool_json(tool: ToolDefinition) -> dict[str, Any]:
 
 
 def write_messages(
-    draft: RequestDraft, messages: Iterable[said.Message]
+    draft: RequestDraft, messages: Iterable[talk.Message]
 ) -> Iterator[dict[str, Any]]:
     """Write messages as they are, the results in one before what else it says."""
     for message in messages:
-        results = tuple(part for part in message.parts if isinstance(part, said.ToolResult))
-        others = tuple(part for part in message.parts if not isinstance(part, said.ToolResult))
+        results = tuple(part for part in message.parts if isinstance(part, talk.ToolResult))
+        others = tuple(part for part in message.parts if not isinstance(part, talk.ToolResult))
         pieces = _pieces(draft, "tool", results)
         if others or not results:
             pieces += _pieces(draft, "user" if message.role == "tool" else message.role, others)
@@ -96,17 +96,17 @@ def _one_system(draft: RequestDraft) -> list[PromptTurn]:
     if len(system) < 2:
         return [*system, *rest]
     text = "\n\n".join(texts_of(system))
-    return [PromptTurn("system", (said.Text(text),), system[0].origin), *rest]
+    return [PromptTurn("system", (talk.Text(text),), system[0].origin), *rest]
 
 
-def _pieces(draft: RequestDraft, role: str, parts: tuple[said.Part, ...]) -> list[Segment]:
+def _pieces(draft: RequestDraft, role: str, parts: tuple[talk.Part, ...]) -> list[Segment]:
     if role == "assistant":
         message = _assistant(draft, parts)
         # Another vendor's reasoning alone is nothing here, and a message of nothing is refused.
         has_content = message["content"] or "tool_calls" in message
         return [Segment(role, to_json(message))] if has_content else []
     if role == "tool":
-        results = [_result(draft, part) for part in parts if isinstance(part, said.ToolResult)]
+        results = [_result(draft, part) for part in parts if isinstance(part, talk.ToolResult)]
         return [_piece(result) for result in results]
     return [_piece({"role": role, "content": _content(draft, parts)})]
 
@@ -119,15 +119,15 @@ def _piece(message: dict[str, Any]) -> Segment:
     return Segment(message["role"], data, len(data) - len("}]}"), len(content))
 
 
-def _content(draft: RequestDraft, parts: tuple[said.Part, ...]) -> str | list[dict[str, Any]]:
-    texts = [part.text for part in parts if isinstance(part, said.Text)]
+def _content(draft: RequestDraft, parts: tuple[talk.Part, ...]) -> str | list[dict[str, Any]]:
+    texts = [part.text for part in parts if isinstance(part, talk.Text)]
     if draft.profile.messages.content == "text" and len(texts) == len(parts):
         return "\n\n".join(texts)
-    return [_part(draft, part) for part in parts if isinstance(part, said.Text | said.File)]
+    return [_part(draft, part) for part in parts if isinstance(part, talk.Text | talk.File)]
 
 
-def _part(draft: RequestDraft, part: said.Text | said.File) -> dict[str, Any]:
-    if isinstance(part, said.Text):
+def _part(draft: RequestDraft, part: talk.Text | talk.File) -> dict[str, Any]:
+    if isinstance(part, talk.Text):
         return {"type": "text", "text": part.text}
     takes = draft.profile.messages
     if part.mime.startswith("image/") and takes.images and (is_web(part) or inline(part)):
@@ -137,9 +137,9 @@ def _part(draft: RequestDraft, part: said.Text | said.File) -> dict[str, Any]:
     return {"type": "text", "text": draft.in_words(part)}
 
 
-def _assistant(draft: RequestDraft, parts: tuple[said.Part, ...]) -> dict[str, Any]:
-    texts = [part.text for part in parts if isinstance(part, said.Text)]
-    calls = [part for part in parts if isinstance(part, said.ToolCall)]
+def _assistant(draft: RequestDraft, parts: tuple[talk.Part, ...]) -> dict[str, Any]:
+    texts = [part.text for part in parts if isinstance(part, talk.Text)]
+    calls = [part for part in parts if isinstance(part, talk.ToolCall)]
     message: dict[str, Any] = {"role": "assistant", "content": "\n\n".join(texts) or None}
     rule = draft.profile.reasoning
     if rule.replay == "always" and rule.field:
@@ -151,7 +151,7 @@ def _assistant(draft: RequestDraft, parts: tuple[said.Part, ...]) -> dict[str, A
     return message
 
 
-def _call(draft: RequestDraft, call: said.ToolCall) -> dict[str, Any]:
+def _call(draft: RequestDraft, call: talk.ToolCall) -> dict[str, Any]:
     arguments = to_json(call.arguments).decode()
     return {
         "id": wire_id(call.id, draft.profile.tools.ids),
@@ -160,7 +160,7 @@ def _call(draft: RequestDraft, call: said.ToolCall) -> dict[str, Any]:
     }
 
 
-def _result(draft: RequestDraft, result: said.ToolResult) -> dict[str, Any]:
+def _result(draft: RequestDraft, result: talk.ToolResult) -> dict[str, Any]:
     text = error_text(result)
     parts = draft.profile.messages.content == "parts"
     return {
@@ -170,7 +170,7 @@ def _result(draft: RequestDraft, result: said.ToolResult) -> dict[str, Any]:
     }
 
 
-def error_text(result: said.ToolResult) -> str:
+def error_text(result: talk.ToolResult) -> str:
     """Say that it is an error, for APIs that have no field for it."""
     says_so = result.content.lstrip().lower().startswith("error")
     return f"error: {result.content}" if result.is_error and not says_so else result.content
@@ -268,17 +268,17 @@ def _error_text(error: Any) -> str:
     return str(error.get("message") or error) if isinstance(error, dict) else str(error)
 
 
-def read_stored(data: Stored) -> said.Message:
+def read_stored(data: Stored) -> talk.Message:
     """Read one stored message of Chat Completions."""
     role = role_of(data["role"], {"developer": "system", "function": "tool"})
     content = data.get("content")
     if role == "tool":
         call_id = data.get("tool_call_id") or data["name"]
-        return said.Message(
-            role, (said.ToolResult(as_text(call_id), flat(content), data.get("name") or ""),)
+        return talk.Message(
+            role, (talk.ToolResult(as_text(call_id), flat(content), data.get("name") or ""),)
         )
     thoughts = [
-        said.Reasoning(as_text(data[field]), said.Raw(NAME, {"field": field}))
+        talk.Reasoning(as_text(data[field]), talk.Raw(NAME, {"field": field}))
         for field in REASONING_FIELDS
         if isinstance(data.get(field), str) and data[field]
     ]
@@ -286,30 +286,30 @@ def read_stored(data: Stored) -> said.Message:
     for call in data.get("tool_calls") or ():
         function = call["function"]
         parts.append(
-            said.ToolCall(as_text(call["id"]), as_text(function["name"]), arguments_of(function))
+            talk.ToolCall(as_text(call["id"]), as_text(function["name"]), arguments_of(function))
         )
-    return said.Message(role, tuple(parts))
+    return talk.Message(role, tuple(parts))
 
 
-def stored_content(content: Any, raw: said.Raw | None = None) -> list[said.Part]:
+def stored_content(content: Any, raw: talk.Raw | None = None) -> list[talk.Part]:
     """Read the content of a message in either of OpenAI's forms."""
     if content is None or content == "":
         return []
     if isinstance(content, str):
-        return [said.Text(content, raw)]
+        return [talk.Text(content, raw)]
     return [_stored_piece(item, raw) for item in content]
 
 
-def _stored_piece(item: Stored, raw: said.Raw | None) -> said.Part:
+def _stored_piece(item: Stored, raw: talk.Raw | None) -> talk.Part:
     match item["type"]:
         case "text" | "input_text" | "output_text":
-            return said.Text(as_text(item["text"]), raw)
+            return talk.Text(as_text(item["text"]), raw)
         case "refusal":
-            return said.Text(as_text(item["refusal"]), raw)
+            return talk.Text(as_text(item["refusal"]), raw)
         case "image_url":
-            return said.File(as_text(item["image_url"]["url"]), "image/*")
+            return talk.File(as_text(item["image_url"]["url"]), "image/*")
         case "input_image":
-            return said.File(as_text(item["image_url"]), "image/*")
+            return talk.File(as_text(item["image_url"]), "image/*")
         case "file":
             return _stored_file(item["file"])
         case "input_file":
@@ -318,7 +318,7 @@ def _stored_piece(item: Stored, raw: said.Raw | None) -> said.Part:
             raise ValueError(f"content of type {other!r}")
 
 
-def _stored_file(item: Stored) -> said.File:
+def _stored_file(item: Stored) -> talk.File:
     uri = as_text(item.get("file_data") or item["file_url"])
     mime = uri.removeprefix("data:").partition(";")[0] if uri.startswith("data:") else ""
-    return said.File(uri, mime or UNKNOWN, as_text(item.get("filename") or ""))
+    return talk.File(uri, mime or UNKNOWN, as_text(item.get("filename") or ""))

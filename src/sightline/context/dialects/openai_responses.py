@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-import sightline.context.messages.parts as said
+import sightline.context.messages.parts as talk
 from sightline.context.dialects.decoder import Decoder, Open
 from sightline.context.dialects.events import CacheMiss, Event, Usage, UsageFields
 from sightline.context.dialects.names import ToolDefinition, inline, is_web, wire_id
@@ -72,25 +72,25 @@ def tool_json(tool: ToolDefinition) -> dict[str, Any]:
     }
 
 
-def _pieces(draft: RequestDraft, role: str, parts: tuple[said.Part, ...]) -> list[Segment]:
+def _pieces(draft: RequestDraft, role: str, parts: tuple[talk.Part, ...]) -> list[Segment]:
     """One item for each part of the model's or of a tool, one for all parts of anybody else."""
     if role == "assistant":
         items = (to_json(item) for part in parts for item in _reply_items(draft, part))
         return [Segment(role, data) for data in items]
     if role == "tool":
-        results = (to_json(_output(draft, p)) for p in parts if isinstance(p, said.ToolResult))
+        results = (to_json(_output(draft, p)) for p in parts if isinstance(p, talk.ToolResult))
         return [Segment(role, data, len(data) - len("}]}")) for data in results]
     content = [_part(draft, part) for part in parts]
     data = to_json({"type": "message", "role": role, "content": content})
     return [Segment(role, data, len(data) - len("}]}"), len(content))]
 
 
-def _reply_items(draft: RequestDraft, part: said.Part) -> list[dict[str, Any]]:
+def _reply_items(draft: RequestDraft, part: talk.Part) -> list[dict[str, Any]]:
     raw = own_form(part, NAME)
-    if isinstance(part, said.Reasoning):
+    if isinstance(part, talk.Reasoning):
         # Another vendor's reasoning has no encrypted form here, and none is accepted.
         return [] if raw is None else [raw]
-    if isinstance(part, said.ToolCall):
+    if isinstance(part, talk.ToolCall):
         call = {
             "type": "function_call",
             "call_id": wire_id(part.id, draft.profile.tools.ids),
@@ -98,7 +98,7 @@ def _reply_items(draft: RequestDraft, part: said.Part) -> list[dict[str, Any]]:
             "arguments": to_json(part.arguments).decode(),
         }
         return [call]
-    if isinstance(part, said.Text):
+    if isinstance(part, talk.Text):
         message: dict[str, Any] = {"type": "message", "role": "assistant", "content": part.text}
         if raw is not None:
             message["phase"] = raw["phase"]
@@ -106,7 +106,7 @@ def _reply_items(draft: RequestDraft, part: said.Part) -> list[dict[str, Any]]:
     return []
 
 
-def _output(draft: RequestDraft, result: said.ToolResult) -> dict[str, Any]:
+def _output(draft: RequestDraft, result: talk.ToolResult) -> dict[str, Any]:
     return {
         "type": "function_call_output",
         "call_id": wire_id(result.call_id, draft.profile.tools.ids),
@@ -114,10 +114,10 @@ def _output(draft: RequestDraft, result: said.ToolResult) -> dict[str, Any]:
     }
 
 
-def _part(draft: RequestDraft, part: said.Part) -> dict[str, Any]:
-    if isinstance(part, said.Text):
+def _part(draft: RequestDraft, part: talk.Part) -> dict[str, Any]:
+    if isinstance(part, talk.Text):
         return {"type": "input_text", "text": part.text}
-    assert isinstance(part, said.File)  # noqa: S101 - turns hold nothing else for these roles
+    assert isinstance(part, talk.File)  # noqa: S101 - turns hold nothing else for these roles
     web, data = is_web(part), inline(part)
     if part.mime.startswith("image/") and (web or data):
         return {"type": "input_image", "image_url": part.uri, "detail": "auto"}
@@ -237,34 +237,34 @@ def read_cache_miss(response: Mapping[str, Any]) -> CacheMiss | None:
     return CacheMiss(str(report.get("reason") or report.get("type")), missed)
 
 
-def read_stored(data: Stored) -> said.Message:
+def read_stored(data: Stored) -> talk.Message:
     """Read one item; or a whole response, whose items are one message of the assistant."""
     if "type" in data or "role" in data:
         return _stored_item(data)
     items = [_stored_item(item) for item in data["output"]]
-    return said.Message("assistant", tuple(part for item in items for part in item.parts))
+    return talk.Message("assistant", tuple(part for item in items for part in item.parts))
 
 
-def _stored_item(item: Stored) -> said.Message:
+def _stored_item(item: Stored) -> talk.Message:
     match item.get("type", "message"):
         case "message":
             phase = item.get("phase")
-            raw = said.Raw(NAME, {"phase": phase}) if phase else None
+            raw = talk.Raw(NAME, {"phase": phase}) if phase else None
             role = role_of(item["role"], {"developer": "system"})
-            return said.Message(role, tuple(stored_content(item["content"], raw)))
+            return talk.Message(role, tuple(stored_content(item["content"], raw)))
         case "function_call":
-            call = said.ToolCall(
+            call = talk.ToolCall(
                 as_text(item["call_id"]), as_text(item["name"]), arguments_of(item)
             )
-            return said.Message("assistant", (call,))
+            return talk.Message("assistant", (call,))
         case "function_call_output":
-            return said.Message(
-                "tool", (said.ToolResult(as_text(item["call_id"]), flat(item["output"])),)
+            return talk.Message(
+                "tool", (talk.ToolResult(as_text(item["call_id"]), flat(item["output"])),)
             )
         case "reasoning":
             pieces = (*(item.get("summary") or ()), *(item.get("content") or ()))
             text = "".join(as_text(piece["text"]) for piece in pieces)
             kept = {key: item[key] for key in REPLAYED if item.get(key) is not None}
-            return said.Message("assistant", (said.Reasoning(text, said.Raw(NAME, kept)),))
+            return talk.Message("assistant", (talk.Reasoning(text, talk.Raw(NAME, kept)),))
         case other:
             raise ValueError(f"an item of type {other!r}")
