@@ -10,8 +10,8 @@ import pytest
 
 from inspector.test_server import browsing
 from sightline.errors import TimedOut, Unreachable
-from sightline.inspector.lanes import Lane
-from sightline.inspector.server import Lanes
+from sightline.inspector.reader import RecordReader
+from sightline.inspector.server import Lane, Lanes
 
 
 async def test_late_work_is_an_answer_and_its_lane_goes_on_afterwards() -> None:
@@ -48,13 +48,13 @@ async def test_what_the_work_raises_is_raised() -> None:
     lane.close()
 
 
-class Held:
+class Held(RecordReader):
     """Answers of which all that take work, or lay out trees, never come."""
 
     def __init__(self) -> None:
         self.may_end = threading.Event()
 
-    def _held(self, *_: Any) -> dict[str, Any]:
+    def _held(self, *_: Any, **__: Any) -> dict[str, Any]:
         self.may_end.wait()
         return {}
 

@@ -24,7 +24,9 @@ from support.web import served_on
 
 
 @asynccontextmanager
-async def browsing(answers: Any, lanes: Lanes | None = None) -> AsyncIterator[httpx2.AsyncClient]:
+async def browsing(
+    answers: RecordReader, lanes: Lanes | None = None
+) -> AsyncIterator[httpx2.AsyncClient]:
     """Somebody with the cookie, at an inspector."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         door = PageDoor("secret", "room", listening.getsockname()[1])
@@ -86,7 +88,7 @@ async def test_who_opens_an_address_without_being_let_in_reads_what_to_do(
         assert (answer.status_code, list(answer.json())) == (401, ["error"])
 
 
-class Damaged:
+class Damaged(RecordReader):
     """Answers from a ledger that is damaged for a while."""
 
     def __init__(self) -> None:
@@ -154,7 +156,7 @@ async def test_an_export_that_fails_before_its_first_byte_says_so(
     assert "attachment" not in answer.headers.get("content-disposition", "")
 
 
-class Breaking:
+class Breaking(RecordReader):
     """Answers of which an export breaks off."""
 
     def __init__(self) -> None:

@@ -342,7 +342,7 @@ MUTATIONS: Final = (
     Mutation(
         "what-if-in-another-room",
         "inspector/whatif.py",
-        'layers = msgspec.structs.replace(inputs.layers, apps="", state="")',
+        'layers = replace(inputs.layers, apps="", state="")',
         "layers = inputs.layers",
         "inspector/test_whatif.py inspector/test_whatif_law.py",
     ),

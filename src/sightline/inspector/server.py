@@ -5,15 +5,22 @@ with a JSON body from our own page; that a query is refused or a prompt does not
 an answer to it, not a failure. Ledger and journal are read in lanes of threads, so that
 nothing that is asked holds anything else; what cannot be shown is one line of JSON with a
 status that says whose fault it is.
+
+    whatever one lane is busy with, the other lanes answer
+    a caller of a lane has its answer, or a refusal, within the lane's deadline
+
+A thread cannot be stopped: work that is late keeps its place in its lane until it ends,
+and only those who come to the same lane meanwhile wait behind it, a few at most.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, ParamSpec, TypeAlias, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
@@ -25,70 +32,69 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import sightline.telemetry as telemetry
-from sightline.errors import InvalidInput, NotFound, SightlineError, Unreachable
+from sightline.errors import InvalidInput, NotFound, SightlineError, TimedOut, Unreachable
 from sightline.inspector.door import COOKIE, HEADERS, SAFE, PageDoor, PageRefusal, policy
-from sightline.inspector.lanes import Lane
 from sightline.inspector.pages import importmap_hash, refused_page, served_page, static_file, way_in
 from sightline.inspector.records import ROW_DIGITS
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 from sightline.slop.transports.health import LIVE, READY, WORDS, Health
 
+if TYPE_CHECKING:
+    from sightline.inspector.reader import RecordReader
+
 MAX_BODY_BYTES: Final = 1024 * 1024
 MOST_EXPORTS: Final = 2
+MOST_WAITING: Final = 64
 POLL_S: Final = 0.5
 HEARTBEAT_POLLS: Final = 30
 # The room is another one at every launch: what is in it as a file never changes.
 STATIC_CACHE: Final = "private, max-age=86400, immutable"
 _log = telemetry.logger(__name__)
 
+P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T", bound=msgspec.Struct)
 Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
-
-
-class Answers(Protocol):
-    """What the page may ask for. Every method is called in a thread, and may raise our errors."""
-
-    def revision(self) -> int:
-        """Return a number that is another one whenever something new can be read."""
-
-    def news(self, session: int) -> dict[str, Any]: ...
-    def newest(self) -> int | None: ...
-    def sessions(self) -> dict[str, Any]: ...
-    def choices(self) -> dict[str, Any]: ...
-    def index(self, session: int, text: str) -> dict[str, Any]: ...
-    def rows(self, session: int, turns: Sequence[int]) -> dict[str, Any]: ...
-    def overview(self, session: int) -> dict[str, Any]: ...
-    def request(self, session: int, turn: int, number: int) -> dict[str, Any]: ...
-    def verdicts(self, session: int, turn: int, number: int) -> dict[str, Any]: ...
-    def unseen(self, session: int, turn: int, number: int) -> dict[str, Any]: ...
-    def state(self, session: int, turn: int, number: int) -> dict[str, Any]: ...
-    def nodes(
-        self, session: int, turn: int, number: int, app: int, page: int
-    ) -> dict[str, Any]: ...
-    def folds(
-        self, session: int, turn: int, number: int, app: int, node: int
-    ) -> dict[str, Any]: ...
-    def find_nodes(
-        self, session: int, turn: int, number: int, app: int, text: str
-    ) -> dict[str, Any]: ...
-    def compare(self, session: int, old: str, new: str) -> dict[str, Any]: ...
-    def ledger(self, session: int) -> dict[str, Any]: ...
-    def group(self, session: int, group: int) -> dict[str, Any]: ...
-    def search(self, text: str) -> dict[str, Any]: ...
-    def exported(self, session: int) -> AsyncGenerator[bytes, None]: ...
-    def verify(self) -> dict[str, Any]: ...
-    def query(self, sql: str, session: int) -> dict[str, Any]: ...
-    def what_if(self, session: int, turn: int, number: int, body: bytes) -> dict[str, Any]: ...
-    def what_if_all(self, session: int, body: bytes) -> dict[str, Any]: ...
 
 
 # Asks a live app to do something; None where the inspector may only look.
 Invoke: TypeAlias = Callable[[str, str, str, dict[str, Any]], Awaitable[Any]]
 
 
+class Lane:
+    """Some threads for one kind of work, a bound on who waits for them, and a deadline."""
+
+    def __init__(
+        self, name: str, threads: int, deadline_s: float, most_waiting: int = MOST_WAITING
+    ) -> None:
+        self._threads = ThreadPoolExecutor(threads, f"inspector-{name}")
+        self._deadline_s = deadline_s
+        self._most = threads + most_waiting
+        self._taken: set[Future[Any]] = set()
+
+    async def run(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Do some work in the lane. Raises `Unreachable` if it is full, `TimedOut` if late."""
+        self._taken = {future for future in self._taken if not future.done()}
+        if len(self._taken) >= self._most:
+            raise Unreachable("too much is asked at once; ask again when something is answered")
+        future = self._threads.submit(work, *args, **kwargs)
+        self._taken.add(future)
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                return await asyncio.wrap_future(future)
+        except TimeoutError:
+            if future.done() and not future.cancelled():
+                raise  # the work's own
+            raise TimedOut(f"no answer within {self._deadline_s:g} s") from None
+
+    def close(self) -> None:
+        """Take no more work."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """The threads in which each kind of the page's questions is answered.
+    """The threads in which each kind of the page's questions is answered, in no other's way.
 
     Trees are laid out one at a time and SQL has one process, so one thread each is enough.
     """
@@ -122,15 +128,36 @@ _invokes: Final = msgspec.json.Decoder(_Invoke)
 
 
 def inspector_app(
-    answers: Answers, door: PageDoor, *, invoke: Invoke | None = None, lanes: Lanes | None = None
+    answers: RecordReader,
+    door: PageDoor,
+    *,
+    invoke: Invoke | None = None,
+    lanes: Lanes | None = None,
 ) -> Starlette:
     """Make the inspector's web application: its routes, with the door before them."""
     lanes = lanes or Lanes()
     exports: set[object] = set()
 
-    def asks(work: Callable[[Request], dict[str, Any]], lane: Lane = lanes.looks) -> Answer:
+    def asks(
+        work: Callable[..., dict[str, Any]],
+        lane: Lane = lanes.looks,
+        *,
+        seal: str = "",
+        query: str = "",
+    ) -> Answer:
+        """Answer with what is asked by the numbers in an address and a field of its query.
+
+        A `seal` is the name of what is read, as the news have it: who has that need not ask again.
+        """
+
         def written(request: Request) -> bytes:
-            return msgspec.json.encode(work(request))
+            asked = [*request.path_params.values()]
+            sealed = {}
+            if seal:
+                sealed["seal"] = answers.news(asked[0] if asked else 0)[seal]
+            if query:
+                asked.append(request.query_params.get(query, ""))
+            return msgspec.json.encode({**work(*asked), **sealed})
 
         async def answer(request: Request) -> Response:
             content = await lane.run(written, request)
@@ -138,26 +165,11 @@ def inspector_app(
 
         return answer
 
-    def number(request: Request, name: str) -> int:
-        value: int = request.path_params[name]
-        return value
-
-    def numbers(request: Request) -> tuple[int, int, int]:
-        return number(request, "session"), number(request, "turn"), number(request, "request")
-
-    def about(_: Request) -> dict[str, Any]:
+    def about() -> dict[str, Any]:
         return {**answers.sessions(), "allow_invoke": invoke is not None}
 
-    def named(
-        work: Callable[[Request], dict[str, Any]], name: str = "turns"
-    ) -> Callable[[Request], dict[str, Any]]:
-        """Add the name of what is read, as the news have it: who has that need not ask again."""
-
-        def answer(request: Request) -> dict[str, Any]:
-            seal = answers.news(request.path_params.get("session", 0))[name]
-            return {**work(request), "seal": seal}
-
-        return answer
+    def rows(session: int, of: str) -> dict[str, Any]:
+        return answers.rows(session, _numbers(of))
 
     async def page(_: Request) -> Response:
         newest = None
@@ -166,7 +178,7 @@ def inspector_app(
         return Response(served_page(newest), media_type="text/html")
 
     async def export(request: Request) -> Response:
-        session = number(request, "session")
+        session = request.path_params["session"]
         if len(exports) >= MOST_EXPORTS:
             raise Unreachable(f"{MOST_EXPORTS} exports are being written; ask again after them")
         ticket = object()
@@ -190,29 +202,30 @@ def inspector_app(
         finally:
             exports.discard(ticket)
 
-    def works(work: Callable[[Request, bytes], Awaitable[dict[str, Any]]]) -> Answer:
+    def works(work: Callable[..., Awaitable[dict[str, Any]]]) -> Answer:
         async def answer(request: Request) -> Response:
             try:
-                return _json(await work(request, await _body(request)))
+                body = await _body(request)
+                return _json(await work(*request.path_params.values(), body))
             except SightlineError as error:
                 return _json({"error": str(error)})
 
         return answer
 
-    async def query(_: Request, body: bytes) -> dict[str, Any]:
+    async def query(body: bytes) -> dict[str, Any]:
         wanted = _read(body, _queries)
         return await lanes.queries.run(answers.query, wanted.sql, wanted.session)
 
-    async def verify(_: Request, __: bytes) -> dict[str, Any]:
+    async def verify(_: bytes) -> dict[str, Any]:
         return await lanes.works.run(answers.verify)
 
-    async def what_if(request: Request, body: bytes) -> dict[str, Any]:
-        return await lanes.works.run(answers.what_if, *numbers(request), body)
+    async def what_if(*asked: Any) -> dict[str, Any]:
+        return await lanes.works.run(answers.what_if, *asked)
 
-    async def what_if_all(request: Request, body: bytes) -> dict[str, Any]:
-        return await lanes.works.run(answers.what_if_all, number(request, "session"), body)
+    async def what_if_all(*asked: Any) -> dict[str, Any]:
+        return await lanes.works.run(answers.what_if_all, *asked)
 
-    async def act(_: Request, body: bytes) -> dict[str, Any]:
+    async def act(body: bytes) -> dict[str, Any]:
         if invoke is None:
             raise InvalidInput("this inspector may only look; start it with --allow-invoke")
         wanted = _read(body, _invokes)
@@ -244,73 +257,34 @@ def inspector_app(
         Route("/static/{name:path}", _static),
         Route(LIVE, tell_health),
         Route(READY, tell_health),
-        Route("/api/sessions", asks(named(about, "sessions"))),
-        Route("/api/choices", asks(lambda _: answers.choices())),
+        Route("/api/sessions", asks(about, seal="sessions")),
+        Route("/api/choices", asks(answers.choices)),
         Route(
-            f"{session_path}/turns",
-            asks(
-                named(
-                    lambda r: answers.index(number(r, "session"), r.query_params.get("filter", ""))
-                ),
-                lanes.lists,
-            ),
+            f"{session_path}/turns", asks(answers.index, lanes.lists, seal="turns", query="filter")
+        ),
+        Route(f"{session_path}/rows", asks(rows, query="of")),
+        Route(f"{session_path}/overview", asks(answers.overview, lanes.lists, seal="turns")),
+        Route(request_path, asks(answers.request)),
+        Route(f"{request_path}/unseen", asks(answers.unseen, lanes.trees)),
+        Route(f"{request_path}/verdicts", asks(answers.verdicts)),
+        Route(f"{request_path}/state", asks(answers.state, lanes.trees)),
+        Route(f"{app_path}/nodes/{{page:row}}", asks(answers.nodes, lanes.trees)),
+        Route(f"{app_path}/folds/{{node:row}}", asks(answers.folds, lanes.trees)),
+        Route(f"{app_path}/find", asks(answers.find_nodes, lanes.trees, query="q")),
+        Route(
+            f"{request_path}/whatif",
+            works(what_if),
+            methods=["POST"],
         ),
         Route(
-            f"{session_path}/rows",
-            asks(lambda r: answers.rows(number(r, "session"), _numbers(r.query_params.get("of")))),
+            f"{session_path}/whatif",
+            works(what_if_all),
+            methods=["POST"],
         ),
-        Route(
-            f"{session_path}/overview",
-            asks(named(lambda r: answers.overview(number(r, "session"))), lanes.lists),
-        ),
-        Route(request_path, asks(lambda r: answers.request(*numbers(r)))),
-        Route(f"{request_path}/unseen", asks(lambda r: answers.unseen(*numbers(r)), lanes.trees)),
-        Route(f"{request_path}/verdicts", asks(lambda r: answers.verdicts(*numbers(r)))),
-        Route(f"{request_path}/state", asks(lambda r: answers.state(*numbers(r)), lanes.trees)),
-        Route(
-            f"{app_path}/nodes/{{page:row}}",
-            asks(
-                lambda r: answers.nodes(*numbers(r), number(r, "app"), number(r, "page")),
-                lanes.trees,
-            ),
-        ),
-        Route(
-            f"{app_path}/folds/{{node:row}}",
-            asks(
-                lambda r: answers.folds(*numbers(r), number(r, "app"), number(r, "node")),
-                lanes.trees,
-            ),
-        ),
-        Route(
-            f"{app_path}/find",
-            asks(
-                lambda r: answers.find_nodes(
-                    *numbers(r), number(r, "app"), r.query_params.get("q", "")
-                ),
-                lanes.trees,
-            ),
-        ),
-        Route(f"{request_path}/whatif", works(what_if), methods=["POST"]),
-        Route(f"{session_path}/whatif", works(what_if_all), methods=["POST"]),
-        Route(
-            f"{session_path}/compare/{{old}}/{{new}}",
-            asks(
-                lambda r: answers.compare(
-                    number(r, "session"), r.path_params["old"], r.path_params["new"]
-                )
-            ),
-        ),
-        Route(
-            f"{session_path}/ledger", asks(named(lambda r: answers.ledger(number(r, "session"))))
-        ),
-        Route(
-            f"{session_path}/groups/{{group:row}}",
-            asks(lambda r: answers.group(number(r, "session"), number(r, "group"))),
-        ),
-        Route(
-            "/api/search",
-            asks(lambda r: answers.search(r.query_params.get("q", "")), lanes.queries),
-        ),
+        Route(f"{session_path}/compare/{{old}}/{{new}}", asks(answers.compare)),
+        Route(f"{session_path}/ledger", asks(answers.ledger, seal="turns")),
+        Route(f"{session_path}/groups/{{group:row}}", asks(answers.group)),
+        Route("/api/search", asks(answers.search, lanes.queries, query="q")),
         Route("/api/verify", works(verify), methods=["POST"]),
         Route("/api/query", works(query), methods=["POST"]),
         Route("/api/invoke", works(act), methods=["POST"]),
@@ -449,7 +423,7 @@ async def _static(request: Request) -> Response:
 
 
 async def _news(
-    answers: Answers, lane: Lane, request: Request, session: int
+    answers: RecordReader, lane: Lane, request: Request, session: int
 ) -> AsyncIterator[bytes]:
     """Tell the page what is new of a session; look twice a second, say it once.
 
@@ -501,9 +475,9 @@ def _read(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         raise InvalidInput(f"the body: {error}") from error
 
 
-def _numbers(text: str | None) -> list[int]:
+def _numbers(text: str) -> list[int]:
     """Read the numbers of turns, which stand behind each other with commas."""
-    words = (text or "").split(",")
+    words = text.split(",")
     if not all(word.isascii() and word.isdigit() and len(word) <= ROW_DIGITS for word in words):
         raise InvalidInput("turns are asked for by their numbers, like of=1,2,3")
     return [int(word) for word in words]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -39,13 +39,21 @@ class AppTree:
     id: str
     name: str
     status: str
-    changes: list[dict[str, str]]
-    texts: list[str]
-    ids: list[str]
-    parents: array[int]
-    below: array[int]  # how many lines are under this one
-    kinds: bytearray
-    reasons: list[str]
+    changes: list[dict[str, str]] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    parents: array[int] = field(default_factory=lambda: array("i"))
+    below: array[int] = field(default_factory=lambda: array("i"))  # how many lines are under one
+    kinds: bytearray = field(default_factory=bytearray)
+    reasons: list[str] = field(default_factory=list)
+
+    def add(self, node: str, parent: int, kind: int = 0, reason: str = "") -> None:
+        """Add a line for a node, by its id; its text is added by itself."""
+        self.ids.append(node)
+        self.parents.append(parent)
+        self.below.append(0)
+        self.kinds.append(kind)
+        self.reasons.append(reason)
 
     def about(self) -> dict[str, Any]:
         """Describe the tree, without its lines."""
@@ -116,19 +124,10 @@ def lay_out(world: World, selection: Selection, before: World | None) -> list[Ap
 def _app(app: AppState, selection: Selection, before: World | None) -> AppTree:
     twin = selection.world.app(app.id)
     cuts = {cut.path: cut for cut in selection.cuts if cut.app_id == app.id}
-    tree = AppTree(
-        app.id,
-        app.name,
-        app.status,
-        _changes(app, None if before is None else before.app(app.id)),
-        [] if app.tree is None else list(_texts(app.tree)),
-        [],
-        array("i"),
-        array("i"),
-        bytearray(),
-        [],
-    )
+    changes = _changes(app, None if before is None else before.app(app.id))
+    tree = AppTree(app.id, app.name, app.status, changes)
     if app.tree is not None:
+        tree.texts.extend(_texts(app.tree))
         _walk(tree, app.tree, None if twin is None else twin.tree, cuts)
     return tree
 
@@ -140,18 +139,13 @@ def read_trees(block: str) -> list[AppTree]:
     for line in block.split("\n"):
         heading, node = _HEADING.fullmatch(line), _NODE.match(line)
         if heading is not None:
-            about = heading["id"], heading["name"], "connected"
-            trees.append(AppTree(*about, [], [], [], array("i"), array("i"), bytearray(), []))
+            trees.append(AppTree(heading["id"], heading["name"], "connected"))
             above = []
         elif trees and node is not None:
             tree, depth = trees[-1], len(node["indent"]) // 2
             del above[depth:]
             tree.texts.append(line.strip())
-            tree.ids.append(node["id"])
-            tree.parents.append(above[-1] if above else -1)
-            tree.below.append(0)
-            tree.kinds.append(0)
-            tree.reasons.append("")
+            tree.add(node["id"], above[-1] if above else -1)
             for at in above:
                 tree.below[at] += 1
             above.append(len(tree.ids) - 1)
@@ -170,11 +164,7 @@ def _walk(tree: AppTree, root: Node, shown: Node | None, cuts: Mapping[str, Omis
         is_stub = cut is not None and cut.reason == "stub"
         kind = 2 if twin is None else 1 if is_stub else 0
         why = inherited or ("budget" if twin is None else "")
-        tree.ids.append(node.id)
-        tree.parents.append(parent)
-        tree.below.append(0)
-        tree.kinds.append(kind)
-        tree.reasons.append(why if twin is None else "stub" if is_stub else "")
+        tree.add(node.id, parent, kind, why if twin is None else "stub" if is_stub else "")
         inherited = cut.reason if cut is not None else inherited
         twins = {} if twin is None else {child.id: child for child in twin.children}
         stack += [

@@ -3,21 +3,39 @@
     a wish for what the turn had anyway is the recorded request
 
 What a turn was made of is known: its layers and its input from the recorded prompt, its
-world from the journal, its history as it saw it (`past`). What neither tells comes from the
+world from the journal, its history as it saw it. What neither tells comes from the
 settings. Strategies are those that this machine has, by the labels they are offered under,
 and run as the host runs them: within time limits, and with the built-in layout where one
 fails. There is no model to ask.
+
+The conversation that a turn saw:
+
+    what the request replayed   is what the turn saw, group by group
+    the ledger                  has the same groups whole, dropped ones too, but not those undone
+    before the first of them    the ledger as it is now: the turn did not see that far
+
+So a group that was seen is taken from the ledger where it is still there, as the host took
+it, and from the request, as it was sent, where it is not. A group that is in the ledger and
+was not seen (dropped then, restored since) stays out.
+
+An estimate is corrected by what a vendor reports, and the correction is kept nowhere. But
+the receipt has every weight that came of it:
+
+    weight = fixed + ⌈estimate x factor⌉      so factor is in ((kept - 1) / n, kept / n]
+
+All messages of a request together leave an interval so small that any factor in it weighs
+them alike.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 from itertools import islice
-from math import ceil
+from math import ceil, inf
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -33,16 +51,18 @@ from sightline.agent.host.compose import (
     input_of,
     kept_tokens,
 )
-from sightline.agent.host.journal import Recorded
+from sightline.agent.host.journal import Recorded, RequestLine
 from sightline.agent.host.sight import FRAME_TOKENS, Sight, SightRules, look
 from sightline.agent.host.stage import LedgerMemory, tiers_of
+from sightline.agent.host.stage import counter_of as stage_counter
 from sightline.agent.models.choose import label_of, profile_of
 from sightline.agent.plugins.run import StrategyRunner
 from sightline.config import Settings
 from sightline.context.dialects.events import Usage, cost
+from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import slot_names
 from sightline.context.ledger import Ledger, MemoShelf
-from sightline.context.messages.parts import Entry, Input, Message
+from sightline.context.messages.parts import Entry, Input, Message, by_group
 from sightline.context.messages.replay import Tiers, compatible, cut_from, truncate
 from sightline.context.messages.window import Window
 from sightline.context.slots.prompt import Prompt, Receipt
@@ -50,12 +70,14 @@ from sightline.context.slots.slots import OUTPUT_SHARE, Budget
 from sightline.context.slots.standing import system_text
 from sightline.context.slots.strategies import DEFAULT
 from sightline.context.slots.strategy import Layers
+from sightline.context.tokens.estimate import Calibration
+from sightline.context.tokens.tokens import Counter
 from sightline.errors import InvalidInput, NotFound
-from sightline.inspector.past import Past, counter_as_then, counter_of, entry_of, past_of
 from sightline.inspector.verdicts import in_dollars
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 
 _TIERS: Final = ("recent", "degraded", "inactive")
+_GONE: Final = "-"  # instead of a time: the ledger no longer has it
 _OPTIONS: Final = frozenset({"max_ratio", "min_ratio", "min_tokens", "priority", "slack"})
 
 
@@ -133,7 +155,7 @@ def sight_of(recorded: Recorded) -> Sight:
     """Choose again what a request showed of its world, by the rules in its receipt."""
     rules = _rules(recorded)
     if not rules.budget:
-        rules = msgspec.structs.replace(rules, budget=recorded.prompt.receipt.budget)
+        rules = replace(rules, budget=recorded.prompt.receipt.budget)
     at = datetime.fromisoformat(recorded.line.sent_at).replace(microsecond=0)
     return look(recorded.world, at, rules, counter_as_then(recorded).count)
 
@@ -304,7 +326,7 @@ def _news(wishes: Wishes, recorded: Recorded, settings: Settings) -> Wishes:
     model = wishes.model
     if model is not None and had in (model, label_of(model, settings)):
         model = None
-    return msgspec.structs.replace(
+    return replace(
         wishes,
         budget=None if wishes.budget == recorded.prompt.receipt.budget else wishes.budget,
         strategy=None if wishes.strategy == strategy_of(recorded) else wishes.strategy,
@@ -323,11 +345,11 @@ def _with_model_and_budget(inputs: Inputs, wishes: Wishes, settings: Settings) -
         counter = counter_of(profile)
         budget = Budget.for_window(profile.window_tokens, profile.max_output_tokens)
         output = budget.max_output_tokens or None
-        options = msgspec.structs.replace(options, max_output_tokens=output, previous_id="")
+        options = replace(options, max_output_tokens=output, previous_id="")
     if wishes.budget is not None:
         kept = kept_tokens(options, profile, counter)
-        budget = msgspec.structs.replace(budget, max_input_tokens=wishes.budget + kept)
-    layers = msgspec.structs.replace(inputs.layers, apps="", state="")
+        budget = replace(budget, max_input_tokens=wishes.budget + kept)
+    layers = replace(inputs.layers, apps="", state="")
     inputs = replace(
         inputs, profile=profile, counter=counter, options=options, budget=budget, layers=layers,
         overruled=wishes.slots,
@@ -335,7 +357,7 @@ def _with_model_and_budget(inputs: Inputs, wishes: Wishes, settings: Settings) -
     share = wishes.tail_share(budget.max_input_tokens)
     if wishes.tail is None or share is None:
         return inputs
-    sight = msgspec.structs.replace(inputs.sight, max_tokens=wishes.tail)
+    sight = replace(inputs.sight, max_tokens=wishes.tail)
     slots = {"state": {"max_ratio": share}, **wishes.slots}
     return replace(inputs, sight=sight, share=share, overruled=slots)
 
@@ -474,3 +496,90 @@ def _table(name: str, values: Mapping[str, object]) -> list[str]:
 
 def _toml(value: object) -> str:
     return msgspec.json.encode(value).decode()  # texts and numbers are spelt alike
+
+
+# A recorded turn as it was: the conversation that it saw, and the counter that weighed it.
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What was said before a turn: what it saw, what is older, and how many groups have gone.
+
+    `dropped` are groups that it saw and that no turn sees any more; of those, `removed`
+    are in no ledger.
+    """
+
+    seen: list[list[Entry]]
+    older: list[list[Entry]]
+    dropped: int = 0
+    removed: int = 0
+
+
+def past_of(
+    replayed: Sequence[Message], stored: Iterable[Entry], line: RequestLine, dialect: str
+) -> Past:
+    """Find what a request replayed in what the ledger has of the session, up to its turn."""
+    groups = [entries for group, entries in by_group(stored) if group < line.group_id]
+    seen: list[list[Entry]] = []
+    dropped = removed = 0
+    end = len(groups)
+    for number, sent in reversed(list(enumerate(_groups(replayed)))):
+        at = next((i for i in reversed(range(end)) if groups[i][0].message == sent[0]), None)
+        if at is None:
+            removed += 1
+            seen.append([entry_of(message, line, dialect, -1 - number) for message in sent])
+            continue
+        end = at
+        dropped += groups[at][0].status == "dropped"
+        seen.append(groups[at])
+    older = [group for group in groups[:end] if group[0].status != "dropped"]
+    return Past(seen[::-1], older, dropped + removed, removed)
+
+
+def _groups(messages: Sequence[Message]) -> list[list[Message]]:
+    """Split at what the user said; what stands before the first of it lost its beginning."""
+    groups: list[list[Message]] = []
+    for message in messages:
+        if message.role == "user":
+            groups.append([])
+        if groups:
+            groups[-1].append(message)
+    return groups
+
+
+def entry_of(message: Message, line: RequestLine, dialect: str, group: int) -> Entry:
+    """Make an entry of a message that was sent and that the ledger does not have."""
+    return Entry(0, line.session_id, group, 0, message, "complete", dialect, 0, "estimated", _GONE)
+
+
+def counter_of(profile: Profile, calibration: Calibration | None = None) -> Counter:
+    """Return the counter of a model for one look: what is looked at does not come again."""
+    return stage_counter(profile, calibration).alone()
+
+
+def counter_as_then(recorded: Recorded) -> Counter:
+    """Return the counter of a recorded request, corrected as it was."""
+    plain = counter_of(recorded.profile)
+    weighed = _weighed(recorded.prompt)
+    once, twice = (
+        counter_of(recorded.profile, Calibration(start=factor)).weigh([m for m, _ in weighed])
+        for factor in (1.0, 2.0)
+    )
+    least, most = 0.0, inf
+    for (_, weight), one, two in zip(weighed, once, twice, strict=True):
+        estimate, corrected = two - one, weight - (2 * one - two)
+        if estimate > 0:
+            least = max(least, (corrected - 1) / estimate)
+            most = min(most, corrected / estimate)
+    if not least < most < inf:
+        return plain  # its counter is not one that is corrected
+    return counter_of(recorded.profile, Calibration(start=(least + most) / 2))
+
+
+def _weighed(prompt: Prompt) -> list[tuple[Message, int]]:
+    """The messages that are in a prompt as they were offered, with their weights."""
+    lines = [line for slot in prompt.receipt.slots for line in slot.messages if line.is_present]
+    if len(lines) != len(prompt.messages):
+        return []
+    placed = zip(prompt.messages, lines, strict=True)
+    return [(message, line.kept) for message, line in placed if not line.cut]
