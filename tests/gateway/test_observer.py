@@ -17,8 +17,7 @@ from proof.planting import SHAPES
 from sightline.context.dialects.events import Usage
 from sightline.context.ledger import Ledger
 from sightline.gateway.observer import Observer, Passing, passed_of
-from sightline.gateway.report import line_of, summarise, summary_lines
-from sightline.gateway.spans import trace_passed
+from sightline.gateway.report import line_of, summarise, summary_lines, trace_passed
 from support.vendors.answers import says
 from support.vendors.apis import APIS as WIRES
 

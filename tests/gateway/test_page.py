@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sightline.context.dialects.drift import CAUSES, Loss
 from sightline.context.dialects.events import Usage
 from sightline.gateway.observer import Passed
-from sightline.gateway.page import report_page
+from sightline.gateway.report import report_page
 
 HOSTILE = "</pre></title><script>alert(1)</script>'\"&\x00\x1b[31m\u202e\u2066"
 _WORDS = st.text(min_size=1, max_size=20) | st.just(HOSTILE)

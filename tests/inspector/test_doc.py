@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from sightline.cli.inspect import inspect
-from sightline.inspector.filters import NAMED, UNITS
+from sightline.inspector.turns import NAMED, UNITS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "inspector.md").read_text(encoding="utf-8")
 APP = files("sightline.inspector").joinpath("static", "app")

@@ -20,7 +20,7 @@ from sightline.gateway import tail
 from sightline.gateway.bodies import read_body
 from sightline.gateway.imports import import_transcripts
 from sightline.gateway.observer import Observer
-from sightline.gateway.otherwise import AgentWishes, otherwise
+from sightline.inspector.exchanges import AgentWishes, otherwise
 from sightline.inspector.reader import RecordReader
 
 

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sightline.errors import InvalidInput
-from sightline.inspector.filters import (
+from sightline.inspector.turns import (
     LONGEST,
     STATUSES,
     UNITS,

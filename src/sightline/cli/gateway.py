@@ -28,8 +28,13 @@ from sightline.context.ledger import Ledger, Session
 from sightline.context.messages.gate import Gate, shown_text
 from sightline.errors import InvalidInput, LedgerUnavailable, SightlineError
 from sightline.gateway.observer import Observer, Passed, Passing, passed_of
-from sightline.gateway.report import line_of, summarise, summary_lines
-from sightline.gateway.spans import trace_passed
+from sightline.gateway.report import (
+    line_of,
+    report_page,
+    summarise,
+    summary_lines,
+    trace_passed,
+)
 from sightline.slop.protocol.jsontext import escape_controls
 
 if TYPE_CHECKING:
@@ -131,8 +136,6 @@ def report(context: click.Context, session: str | None, html: Path | None) -> No
         kept = sorted(ledger.exchanges.list(found.id), key=lambda one: one.sent_at)
         passed = [passed_of(one) for one in kept]
     if html is not None:
-        from sightline.gateway.page import report_page
-
         about = f"session {found.id}, {found.kind or 'no gateway'}, {found.project}"
         if any(one.source for one in passed):
             about += f"; {FROM_TRANSCRIPT}"

@@ -13,11 +13,12 @@ read is no request that we explain, and goes on as it came.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -232,6 +233,8 @@ _READERS: Final[dict[Api, Callable[[Fields, str], RequestBody]]] = {
 }
 APIS: Final = tuple(_READERS)
 
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 Placed: TypeAlias = list[tuple[str, Unit]]
 
 
@@ -532,3 +535,11 @@ def _cuts(data: bytes) -> Iterator[int]:
                 at += len(item)
             yield at
         at = end
+
+
+def remember(kept: OrderedDict[_K, _V], key: _K, value: _V, most: int) -> None:
+    """Keep a value as the newest of a table that has no more than so many."""
+    kept[key] = value
+    kept.move_to_end(key)
+    while len(kept) > most:
+        kept.popitem(last=False)

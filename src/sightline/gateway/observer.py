@@ -2,12 +2,17 @@
 
 All of it happens beside the traffic, in a thread: a body that cannot be read or a ledger that
 cannot be written costs a line on the screen, and no request.
+
+An agent runs several conversations at once: its main one, sub-agents, titles. A request belongs
+to the earlier one with the longest common beginning, of the same session; among equals to the
+latest. What shares no message with any of them begins a conversation of its own.
 """
 
 from __future__ import annotations
 
 import threading
 import zlib
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -27,9 +32,16 @@ from sightline.context.ledger.exchanges import Exchange, NewExchange
 from sightline.context.ledger.usage import StoredUsage
 from sightline.context.messages.gate import guarded_text, storable
 from sightline.errors import InvalidInput, NotFound, SightlineError
-from sightline.gateway.bodies import Api, RequestBody, Unit, pieces_of, read_body, replied_units
-from sightline.gateway.losses import Comparison, verdict
-from sightline.gateway.traffic import Earlier, Traffic, session_key
+from sightline.gateway.bodies import (
+    Api,
+    RequestBody,
+    Unit,
+    pieces_of,
+    read_body,
+    remember,
+    replied_units,
+)
+from sightline.gateway.losses import Comparison, common_units, compare, is_summary, verdict
 
 NANO: Final = 1_000_000_000
 MILLION: Final = 1_000_000
@@ -42,6 +54,11 @@ BASES: Final = 16  # requests of a session of which the next can be kept as what
 RECALLED: Final = 8  # requests of a session that the first one after a restart is compared with
 # Anthropic, "Prompt caching": five minutes unless a mark asks for an hour.
 ANTHROPIC_S: Final = 300.0
+KEPT: Final = 64  # requests of a session that the next is compared with
+SESSIONS: Final = 64
+SAME_MESSAGES: Final = 4  # that two requests share only if they are of one conversation
+# Claude Code and Codex name their sessions in headers; others leave it to the body.
+_HEADERS: Final = ("x-claude-code-session-id", "session-id", "session_id", "thread-id")
 
 
 class Passed(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -124,6 +141,45 @@ class Passing:
         return unpacked(b"".join(self._chunks), self.reply_headers.get("content-encoding", ""))
 
 
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A request that a later one can be held against; `at` is when it was sent, in seconds.
+
+    `usage` is without what `left` it: state of apps that the next request does not have. `ready`
+    is when its answer began: before that nothing of it is in a cache.
+    """
+
+    body: RequestBody
+    at: float
+    usage: Usage | None = None
+    left: bool = False
+    ready: float = 0.0
+
+
+@dataclass(slots=True)
+class Traffic:
+    """The requests of one gateway, by session; the oldest are forgotten."""
+
+    _sessions: OrderedDict[str, list[Earlier]] = field(default_factory=OrderedDict)
+
+    def match(self, session: str, body: RequestBody) -> tuple[Earlier, Comparison] | None:
+        """Find the request that this one goes on with, and compare the two."""
+        best: tuple[tuple[int, int], Earlier] | None = None
+        for earlier in reversed(self._sessions.get(session, ())):
+            if not _same_conversation(earlier.body, body):
+                continue
+            alike = _shared_messages(earlier.body, body)
+            common = common_units(earlier.body.units, body.units), alike
+            if best is None or common > best[0]:
+                best = common, earlier
+        return None if best is None else (best[1], compare(best[1].body, body))
+
+    def add(self, session: str, earlier: Earlier) -> None:
+        """Remember a request, and how it was answered."""
+        known = [*self._sessions.get(session, ()), earlier]
+        remember(self._sessions, session, known[-KEPT:], SESSIONS)
+
+
 class Observer:
     """Compares every request with those before it, and keeps both in a ledger if there is one."""
 
@@ -134,8 +190,8 @@ class Observer:
         self._agent = agent
         self._traffic = Traffic()
         self._sessions: dict[str, int] = {}
-        self._held: dict[str, tuple[Unit, ...]] = {}
-        self._bases: dict[str, dict[int, dict[int, int]]] = {}
+        self._held: OrderedDict[str, tuple[Unit, ...]] = OrderedDict()
+        self._bases: dict[str, OrderedDict[int, dict[int, int]]] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -225,9 +281,8 @@ class Observer:
 
     def _hold(self, passing: Passing, body: RequestBody, stopped: Stopped | None) -> None:
         if body.api == "openai-responses" and stopped is not None and stopped.response_id:
-            self._held[stopped.response_id] = body.messages + replied_units(passing.reply or b"")
-            while len(self._held) > HELD:
-                del self._held[next(iter(self._held))]
+            units = body.messages + replied_units(passing.reply or b"")
+            remember(self._held, stopped.response_id, units, HELD)
 
     def _keep(
         self,
@@ -271,10 +326,7 @@ class Observer:
         return max(found, key=lambda number: (found[number], number), default=None)
 
     def _add_base(self, key: str, number: int, pieces: Sequence[bytes]) -> None:
-        known = self._bases.setdefault(key, {})
-        known[number] = _sizes(pieces)
-        while len(known) > BASES:
-            del known[next(iter(known))]
+        remember(self._bases.setdefault(key, OrderedDict()), number, _sizes(pieces), BASES)
 
     def _session(self, key: str, body: RequestBody) -> int:
         """Find the ledger's session of an agent's session, or begin one."""
@@ -461,3 +513,49 @@ def unpacked(data: bytes, encoding: str) -> bytes | None:
             return None
         return None if opener.unconsumed_tail else found
     return None
+
+
+# Which conversation a request goes on with (pure).
+
+
+def _same_conversation(old: RequestBody, new: RequestBody) -> bool:
+    """Whether a request can be a later one of a conversation: by its tools, words and messages."""
+    if old.api != new.api:
+        return False
+    shared = _shared_messages(old, new)
+    if shared >= SAME_MESSAGES:
+        return True
+    if not (_overlap(old.tools, new.tools) and _overlap(old.system, new.system)):
+        return False
+    if shared:
+        return True
+    return len(old.messages) > len(new.messages) and is_summary(new.messages)
+
+
+def _shared_messages(old: RequestBody, new: RequestBody) -> int:
+    """Count the parts of messages that two requests have in common, wherever."""
+    known = {unit.digest for unit in old.messages}
+    return sum(unit.digest in known for unit in new.messages)
+
+
+def _overlap(old: tuple[Unit, ...], new: tuple[Unit, ...]) -> bool:
+    """Whether two sections have something in common, by name or as they are; or are both empty."""
+    if not old and not new:
+        return True
+    if bool(old) != bool(new):
+        return False
+    mine = {unit.name or unit.text[:40] for unit in old} | {unit.digest for unit in old}
+    theirs = {unit.name or unit.text[:40] for unit in new} | {unit.digest for unit in new}
+    return not mine.isdisjoint(theirs)
+
+
+def session_key(headers: Mapping[str, str], body: RequestBody) -> str:
+    """Name the session of a request: as the agent does, or by how its conversation begins."""
+    for name in _HEADERS:
+        if headers.get(name):
+            return headers[name]
+    for name in ("prompt_cache_key", "user"):
+        if name in body.settings:
+            return str(msgspec.json.decode(body.settings[name]))
+    begun = [unit.digest for unit in (*body.system[:1], *body.messages[:1])]
+    return blake2b(b"".join(begun), digest_size=8).hexdigest()

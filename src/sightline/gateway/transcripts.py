@@ -22,7 +22,7 @@ import msgspec
 
 from sightline.context.dialects.drift import Loss, missed
 from sightline.context.dialects.events import Usage, UsageFields
-from sightline.gateway.bodies import Api, RequestBody, read_body
+from sightline.gateway.bodies import Api, RequestBody, read_body, remember
 from sightline.gateway.losses import compare
 
 Agent: TypeAlias = Literal["claude", "codex"]
@@ -222,10 +222,10 @@ class _Claude:
         about.session = about.session or line.session_id
         about.project = about.project or line.cwd
         if line.type == "api-request-shape":
-            _keep(self._shapes, line.shape_hash, _shapes.decode(line.shape), KEPT_SHAPES)
+            remember(self._shapes, line.shape_hash, _shapes.decode(line.shape), KEPT_SHAPES)
         elif line.type == "api-request":
             sent = _moment(line.timestamp), bytes(line.params), line.shape_hash
-            _keep(self._sent, line.id, sent, KEPT_SHAPES)
+            remember(self._sent, line.id, sent, KEPT_SHAPES)
         if not line.uuid:
             return
         parent = line.parent_uuid or line.logical_parent_uuid or ""
@@ -241,7 +241,7 @@ class _Claude:
             written = not (line.is_meta or line.is_compact_summary)
             if line.type == "user" and written and not about.title:
                 about.title = _question(_messages.decode(line.message).content)
-        _keep(self._near, line.uuid, (before, since), KEPT_LINES)
+        remember(self._near, line.uuid, (before, since), KEPT_LINES)
 
     def _reply(self, line: _Line, before: Transcribed | None, since: str) -> Transcribed | None:
         message = _messages.decode(line.message)
@@ -346,12 +346,6 @@ class _Codex:
 
 # Claude Code calls what it did to a conversation so.
 _DONE: Final = {"compact_boundary": "compaction", "microcompact_boundary": "result_cut"}
-
-
-def _keep(kept: OrderedDict[str, Any], name: str, value: Any, most: int) -> None:
-    kept[name] = value
-    while len(kept) > most:
-        kept.popitem(last=False)
 
 
 def _body(api: Api, fields: Mapping[str, Any]) -> RequestBody:

@@ -23,17 +23,10 @@ from sightline.context.dialects.events import Usage, cost
 from sightline.context.dialects.profile import Profile
 from sightline.context.messages.parts import Role
 from sightline.context.slots.prompt import RULES, MessageLine, Notice, Receipt, SlotLine
-from sightline.gateway.bodies import (
-    CALLS,
-    IMAGES,
-    REASONING,
-    RESULTS,
-    RequestBody,
-    Unit,
-)
+from sightline.gateway.bodies import CALLS, IMAGES, REASONING, RESULTS, RequestBody, Unit
 from sightline.gateway.losses import common_units, compare
 from sightline.gateway.observer import Passed
-from sightline.gateway.otherwise import is_state, is_whole_state
+from sightline.gateway.tail import is_state, is_whole_state
 from sightline.inspector.records import preview
 from sightline.inspector.unseen import Unseen
 from sightline.inspector.verdicts import TurnVerdict, counted_changes, tool_changes

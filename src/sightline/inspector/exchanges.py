@@ -2,16 +2,25 @@
 
 Each request is a turn of one request, and answers what a turn of our own does. The ledger keeps
 what was found out about it when it passed; here that is only read, and put beside what was sent.
+
+What if: what a request would share with earlier ones, had all been made otherwise.
+
+    tools   sorted    by name
+    tail    off       nothing stands in it of what apps show
+            whole     the last whole state alone, behind the last message
+
+A request weighs what its vendor counted, each unit of it as much as its bytes: nothing is sent
+again, so the figures are estimates.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 import msgspec
 
@@ -23,12 +32,10 @@ from sightline.context.ledger import Ledger, Totals
 from sightline.context.ledger.exchanges import Exchange
 from sightline.context.messages.parts import Message
 from sightline.errors import InvalidInput, NotFound
-from sightline.gateway.bodies import Api, Unit, read_body
-from sightline.gateway.losses import Comparison, expected_tokens
-from sightline.gateway.observer import Passed, passed_of, profile_of, stored_usage
-from sightline.gateway.otherwise import AgentWishes, Shared, otherwise, shared_by
-from sightline.gateway.tail import spliced_texts
-from sightline.gateway.traffic import Earlier, Traffic
+from sightline.gateway.bodies import Api, RequestBody, Unit, read_body
+from sightline.gateway.losses import Comparison, common_units, expected_tokens
+from sightline.gateway.observer import Earlier, Passed, Traffic, passed_of, profile_of, stored_usage
+from sightline.gateway.tail import is_state, is_whole_state, spliced_texts
 from sightline.inspector.agents import (
     WHY_UNKNOWN,
     AgentRequest,
@@ -41,10 +48,9 @@ from sightline.inspector.agents import (
     states_of,
     status_of_passed,
 )
-from sightline.inspector.filters import FilterTerm, parse_filter
 from sightline.inspector.records import ANSWER_CHARS, parts_of, preview
 from sightline.inspector.trees import AppTree, read_trees
-from sightline.inspector.turns import FIRST_ROWS, chart_of
+from sightline.inspector.turns import FIRST_ROWS, FilterTerm, chart_of, parse_filter
 from sightline.inspector.verdicts import (
     CacheVerdict,
     TurnVerdict,
@@ -59,12 +65,37 @@ KEPT: Final = 32  # requests that are kept at hand as they were read
 MOST_ASKED: Final = 100  # requests that are looked at for one question
 AROUND_CHARS: Final = 60  # before a word that was found
 _NANO: Final = 1_000_000_000
-_AS_IT_WAS: Final = AgentWishes()
-# Made once, at import: msgspec crashes where two threads are the first to read a type.
-_wishes: Final = msgspec.json.Decoder(AgentWishes)
 _NO_STATE: Final = "No live state was put into this request; sightline gateway --tail does that."
 _LEFT_OUT: Final = "What an agent leaves out before it sends is not known to a gateway."
 _LATER: Final = "its result comes with a later request"
+
+
+class AgentWishes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to be different about an agent's requests; empty is as it was."""
+
+    tools: Literal["", "sorted"] = ""
+    tail: Literal["", "off", "whole"] = ""
+
+    @property
+    def how(self) -> list[str]:
+        """Say how to have it so."""
+        lines = [f"sightline gateway --tail {self.tail} -- AGENT"] if self.tail else []
+        return [*lines, *["in the agent: send its tools sorted by name"] * bool(self.tools)]
+
+
+class Shared(msgspec.Struct, frozen=True):
+    """How many tokens a request has, and how many of them an earlier one begins with."""
+
+    prompt: int
+    reused: int
+
+    def __add__(self, other: Shared) -> Shared:
+        return Shared(self.prompt + other.prompt, self.reused + other.reused)
+
+
+_AS_IT_WAS: Final = AgentWishes()
+# Made once, at import: msgspec crashes where two threads are the first to read a type.
+_wishes: Final = msgspec.json.Decoder(AgentWishes)
 
 
 class AgentRecords:
@@ -478,3 +509,24 @@ def _cache(passed: Passed, before: tuple[AgentRequest, Earlier, Comparison] | No
     elif loss is None and not usage.cache_read_tokens and not passed.source:
         return CacheVerdict("First request", ("nothing that it goes on from was answered",))
     return reuse_verdict(usage.input_tokens, usage.cache_read_tokens, expected, loss)
+
+
+def otherwise(body: RequestBody, wishes: AgentWishes) -> tuple[Unit, ...]:
+    """Return the units of a request as the wishes would have it."""
+    tools, messages = body.tools, body.messages
+    if wishes.tools:
+        tools = tuple(sorted(tools, key=lambda tool: tool.name))
+    if wishes.tail:
+        wholes = [unit for unit in messages if is_whole_state(unit.text)]
+        messages = tuple(unit for unit in messages if not is_state(unit))
+        messages += tuple(wholes[-1:]) if wishes.tail == "whole" else ()
+    return tools + body.system + messages
+
+
+def shared_by(
+    units: tuple[Unit, ...], earlier: Iterable[tuple[Unit, ...]], tokens_per_byte: float
+) -> Shared:
+    """Weigh a request, and what of it the earlier one begins with that it begins most like."""
+    common = max((common_units(units, one) for one in earlier), default=0)
+    whole, alike = (sum(unit.size for unit in part) for part in (units, units[:common]))
+    return Shared(round(whole * tokens_per_byte), round(alike * tokens_per_byte))

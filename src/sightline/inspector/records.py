@@ -159,7 +159,7 @@ def _agent_of(session: Session) -> str:
 
 def parts_of(message: Message) -> list[dict[str, Any]]:
     """Show the parts of a message as texts; calls and results with the id they share."""
-    return [{"kind": _kind(part), "text": _text(part), **_call(part)} for part in message.parts]
+    return [_part(part) for part in message.parts]
 
 
 def preview(text: str) -> str:
@@ -178,31 +178,20 @@ def _forms(memo: Memo) -> tuple[str, str]:
     return guarded_text(f"({tags}): {memo.content}"), guarded_text(f"{tags}):\n{memo.content}")
 
 
-def _kind(part: Part) -> str:
-    kinds = {Text: "text", ToolCall: "call", ToolResult: "result", Reasoning: "reasoning"}
-    return kinds.get(type(part), "file")
-
-
-def _call(part: Part) -> dict[str, Any]:
+def _part(part: Part) -> dict[str, Any]:
     match part:
-        case ToolCall(id=call_id, name=name):
-            return {"id": call_id, "name": name}
-        case ToolResult(call_id=call_id, is_error=is_error):
-            return {"id": call_id, "error": is_error}
-        case _:
-            return {}
-
-
-def _text(part: Part) -> str:
-    match part:
-        case Text(text=text) | Reasoning(text=text):
-            return text
-        case ToolCall(name=name, arguments=arguments):
-            return f"{name}({msgspec.json.encode(arguments).decode()})"
-        case ToolResult(content=content, is_error=is_error):
-            return f"error: {content}" if is_error else content
+        case Text(text=text):
+            return {"kind": "text", "text": text}
+        case Reasoning(text=text):
+            return {"kind": "reasoning", "text": text}
+        case ToolCall(id=call_id, name=name, arguments=arguments):
+            text = f"{name}({msgspec.json.encode(arguments).decode()})"
+            return {"kind": "call", "text": text, "id": call_id, "name": name}
+        case ToolResult(call_id=call_id, content=content, is_error=is_error):
+            text = f"error: {content}" if is_error else content
+            return {"kind": "result", "text": text, "id": call_id, "error": is_error}
         case File(uri=uri, mime=mime, name=name):
-            return f"{name or uri} ({mime})"
+            return {"kind": "file", "text": f"{name or uri} ({mime})"}
 
 
 def _entry(entry: Entry) -> dict[str, Any]:

@@ -151,13 +151,13 @@ def inspector_app(
         """
 
         def written(request: Request) -> bytes:
-            asked = [*request.path_params.values()]
+            arguments = [*request.path_params.values()]
             sealed = {}
             if seal:
-                sealed["seal"] = answers.news(asked[0] if asked else 0)[seal]
+                sealed["seal"] = answers.news(arguments[0] if arguments else 0)[seal]
             if query:
-                asked.append(request.query_params.get(query, ""))
-            return msgspec.json.encode({**work(*asked), **sealed})
+                arguments.append(request.query_params.get(query, ""))
+            return msgspec.json.encode({**work(*arguments), **sealed})
 
         async def answer(request: Request) -> Response:
             content = await lane.run(written, request)
@@ -219,11 +219,11 @@ def inspector_app(
     async def verify(_: bytes) -> dict[str, Any]:
         return await lanes.works.run(answers.verify)
 
-    async def what_if(*asked: Any) -> dict[str, Any]:
-        return await lanes.works.run(answers.what_if, *asked)
+    async def what_if(*arguments: Any) -> dict[str, Any]:
+        return await lanes.works.run(answers.what_if, *arguments)
 
-    async def what_if_all(*asked: Any) -> dict[str, Any]:
-        return await lanes.works.run(answers.what_if_all, *asked)
+    async def what_if_all(*arguments: Any) -> dict[str, Any]:
+        return await lanes.works.run(answers.what_if_all, *arguments)
 
     async def act(body: bytes) -> dict[str, Any]:
         if invoke is None:
