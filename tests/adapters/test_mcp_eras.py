@@ -172,7 +172,10 @@ async def test_a_server_of_either_era_shows_changes_asks_and_takes_its_time(
         # A server's word that it only reads, or destroys nothing, is a hint; without one it may.
         assert danger == {"stock": None, "mix": None, "pour": True, "pot": True}
         found = await hub.invoke("mcp-shop", "/tools/stock", "call")
-        assert found.data["structured"] == {"paint": 7}
+        if found.status == "accepted":  # a busy machine
+            await until(hub, f"/calls/{found.data['taskId']}", status="done")
+        else:
+            assert found.data["structured"] == {"paint": 7}
 
         pot = await hub.invoke("mcp-shop", "/tools/pot", "call")
         if pot.status == "accepted":

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from sightline.slop.conform.consumers import CONSUMER_TRIALS, following
+from sightline.slop.conform.providers import PROVIDER_TRIALS
 from sightline.slop.conform.requirements import REQUIREMENTS
 from sightline.slop.conform.trial import Message, Say, TrialTarget, Verdict
 from sightline.slop.hub.client import Dial
-from sightline.slop.hub.trying import PROVIDER_TRIALS, TrialBounds, try_consumer, try_provider
+from sightline.slop.hub.trying import TrialBounds, try_consumer, try_provider
 from sightline.slop.protocol.codec import from_value
 from sightline.slop.protocol.connection import Connection, InvokeRequested
 from sightline.slop.transports.link import Link, Outgoing
