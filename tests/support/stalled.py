@@ -21,6 +21,7 @@ from support.live import LiveApp
 from support.wire import PATIENCE_S
 
 PER_READER = 128 * 1024
+PER_SOCKET = 256 * 1024  # what a reader may have waiting, with what its transport holds
 # The same where a snapshot of megabytes is on its way to it, beyond what all readers share.
 PER_LARGE_READER = 256 * 1024
 LARGE_BYTES = 15_000_000

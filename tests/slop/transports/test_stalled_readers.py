@@ -28,6 +28,7 @@ from support.live import TREE, Handles, LiveApp
 from support.stalled import (
     PER_LARGE_READER,
     PER_READER,
+    PER_SOCKET,
     all_stalled,
     deaf_reader,
     large_tree,
@@ -97,7 +98,7 @@ async def test_stalled_sockets_stay_bounded_and_a_healthy_client_is_unaffected(
                 assert watch.tree is not None
                 assert watch.tree.properties["text"] == text
             now = memory_held()
-        assert now < len(stalled) * PER_READER
+        assert now < len(stalled) * PER_SOCKET
         for link in stalled:
             transport_of(link).resume_reading()
         kinds = [message["type"] for message in await everything(stalled[0], app.provider.version)]
