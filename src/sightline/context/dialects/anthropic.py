@@ -174,10 +174,7 @@ def _mark(draft: RequestDraft) -> None:
         mark["ttl"] = draft.options.cache_ttl
     data = b',"cache_control":' + to_json(mark)
     fixed = next((name for name in ("system", "tools") if name in draft.fields), "")
-    spent = int(bool(fixed) and draft.profile.cache.max_marks > 1)
-    if spent:
-        draft.insert(fixed, len("}]"), data)
-    draft.mark(data, spent)
+    draft.mark(data, fixed, len("}]"))
 
 
 STOPS: Final[dict[str, StopReason]] = {

@@ -159,10 +159,7 @@ def _mark(draft: RequestDraft) -> None:
     if draft.options.cache_ttl:
         point["ttl"] = draft.options.cache_ttl
     data = b"," + to_json({"cachePoint": point})
-    spent = int("system" in draft.fields and draft.profile.cache.max_marks > 1)
-    if spent:
-        draft.insert("system", len("]"), data)
-    draft.mark(data, spent)
+    draft.mark(data, "system" if "system" in draft.fields else "", len("]"))
 
 
 STOPS: Final[dict[str, StopReason]] = {

@@ -164,7 +164,7 @@ class Decoder:
         return self._open.setdefault(key, Open(kind))
 
     def _end_as_stopped(self, otherwise: str) -> list[replies.Event]:
-        """End the reply for the reason that came; without one it is incomplete, as it is talk."""
+        """End the reply for the reason that came; without one it is incomplete, as it is said."""
         return self._end(*(self._stop or ("incomplete", otherwise)))
 
     def _end(self, reason: replies.StopReason, detail: str = "") -> list[replies.Event]:

@@ -38,14 +38,7 @@ def write(draft: RequestDraft) -> None:
     fields |= {"model": profile.model, "stream": options.stream}
     if options.stream and profile.messages.usage_option:
         fields["stream_options"] = {"include_usage": True}
-    if options.max_output_tokens:
-        fields[profile.messages.output_field] = options.max_output_tokens
-    if profile.cache.routing_field and options.conversation:
-        fields[profile.cache.routing_field] = options.conversation
-    if profile.cache.style == "breakpoint":
-        # Without it OpenAI marks the newest message, which is the tail.
-        ttl = options.cache_ttl or profile.cache.ttl
-        fields["prompt_cache_options"] = {"mode": "explicit", "ttl": ttl}
+    write_limits(draft, profile.messages.output_field)
     fields |= draft.extra
     if draft.tools:
         fields["tools"] = draft.written_tools(tool_json)
@@ -57,6 +50,19 @@ def write(draft: RequestDraft) -> None:
         draft.mark(BREAKPOINT, head=True)
     elif draft.wants_marks("cache_control"):
         draft.mark(CACHE_CONTROL, head=True)
+
+
+def write_limits(draft: RequestDraft, output_field: str) -> None:
+    """Say how much may be answered and how the prompt is cached, as both of OpenAI's APIs do."""
+    cache, options, fields = draft.profile.cache, draft.options, draft.fields
+    if options.max_output_tokens:
+        fields[output_field] = options.max_output_tokens
+    if cache.routing_field and options.conversation:
+        fields[cache.routing_field] = options.conversation
+    if cache.style == "breakpoint":
+        # Without it OpenAI marks the newest message, which is the tail.
+        ttl = options.cache_ttl or cache.ttl
+        fields["prompt_cache_options"] = {"mode": "explicit", "ttl": ttl}
 
 
 def tool_json(tool: ToolDefinition) -> dict[str, Any]:

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
+import sightline.context.dialects.openai_chat as chat
 import sightline.context.messages.parts as talk
 from sightline.context.dialects.decoder import Decoder, Open
 from sightline.context.dialects.events import CacheMiss, Event, Usage, UsageFields
 from sightline.context.dialects.names import ToolDefinition, inline, is_web, wire_id
-from sightline.context.dialects.openai_chat import BREAKPOINT, error_text, stored_content
 from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Segment, to_json
 from sightline.context.dialects.stored import Stored, arguments_of, as_text, flat, role_of
@@ -38,17 +38,11 @@ def write(draft: RequestDraft) -> None:
         "store": False,
         "include": ["reasoning.encrypted_content"],
     }
-    if options.max_output_tokens:
-        fields["max_output_tokens"] = options.max_output_tokens
-    if profile.cache.routing_field and options.conversation:
-        fields[profile.cache.routing_field] = options.conversation
-    if profile.cache.style == "breakpoint":
-        ttl = options.cache_ttl or profile.cache.ttl
-        fields["prompt_cache_options"] = {"mode": "explicit", "ttl": ttl}
-        compares = profile.cache.diagnostics and "prompt_cache_options" not in draft.extra
-        if options.previous_id and compares:
-            compared = b',"comparison_response_id":' + to_json(options.previous_id)
-            draft.insert("prompt_cache_options", len("}"), compared)
+    chat.write_limits(draft, "max_output_tokens")
+    is_ours = "prompt_cache_options" in fields.keys() - draft.extra.keys()
+    if options.previous_id and profile.cache.diagnostics and is_ours:
+        compared = b',"comparison_response_id":' + to_json(options.previous_id)
+        draft.insert("prompt_cache_options", len("}"), compared)
     fields |= draft.extra
     if draft.tools:
         fields["tools"] = draft.written_tools(tool_json)
@@ -57,7 +51,7 @@ def write(draft: RequestDraft) -> None:
         role = profile.messages.system_role if turn.role == "system" else turn.role
         items.add_turn(turn, partial(_pieces, draft, role), role)
     if draft.wants_marks("breakpoint"):
-        draft.mark(BREAKPOINT, head=True)
+        draft.mark(chat.BREAKPOINT, head=True)
 
 
 def tool_json(tool: ToolDefinition) -> dict[str, Any]:
@@ -110,7 +104,7 @@ def _output(draft: RequestDraft, result: talk.ToolResult) -> dict[str, Any]:
     return {
         "type": "function_call_output",
         "call_id": wire_id(result.call_id, draft.profile.tools.ids),
-        "output": [{"type": "input_text", "text": error_text(result)}],
+        "output": [{"type": "input_text", "text": chat.error_text(result)}],
     }
 
 
@@ -251,7 +245,7 @@ def _stored_item(item: Stored) -> talk.Message:
             phase = item.get("phase")
             raw = talk.Raw(NAME, {"phase": phase}) if phase else None
             role = role_of(item["role"], {"developer": "system"})
-            return talk.Message(role, tuple(stored_content(item["content"], raw)))
+            return talk.Message(role, tuple(chat.stored_content(item["content"], raw)))
         case "function_call":
             call = talk.ToolCall(
                 as_text(item["call_id"]), as_text(item["name"]), arguments_of(item)

@@ -203,13 +203,18 @@ class RequestDraft(msgspec.Struct, dict=True):
         """Put bytes into a field that the vendor's cache does not compare, such as marks."""
         self._field_inserts.append((field, before_end, data))
 
-    def mark(self, data: bytes, spent: int = 0, *, head: bool = False) -> None:
-        """Set cache marks on the messages, beside those spent on tools and instructions.
+    def mark(
+        self, data: bytes, fixed: str = "", before_end: int = 0, *, head: bool = False
+    ) -> None:
+        """Set cache marks on the messages, and one in the `fixed` field if there may be several.
 
         With `head` one of them is for the instructions, where these are messages, too. One that
         the request has of its own, for all of it, counts.
         """
-        spent += "cache_control" in self.extra
+        spent = int("cache_control" in self.extra)
+        if fixed and self.profile.cache.max_marks > 1:
+            self.insert(fixed, before_end, data)
+            spent += 1
         first = max((turn.origin for turn in self.system_and_rest()[0]), default=-1) + 1
         ends = segments.earlier_ends(self.prompt.prefix)
         grows = self.options.repeat in observations.GROWING

@@ -167,29 +167,9 @@ BEGIN
 END $$;
 """
 
-# An append by the host that wrote to the session last: what it knows of its end is checked where it
-# is changed. False, and nothing is done, where the session is another by now, is another host's, or
-# has the key. The tenant is set in a
-# statement of its own: inside another one it would come too late.
-_APPEND: Final = """
-CREATE FUNCTION still_is(p_session bigint, p_digest bytea, p_epoch bigint, p_key text) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM 1 FROM sightline.sessions WHERE id = p_session AND digest = p_digest
-        AND (p_epoch IS NULL OR epoch = p_epoch) FOR UPDATE;
-    IF NOT FOUND OR (p_key IS NOT NULL AND EXISTS (
-        SELECT 1 FROM sightline.messages WHERE session_id = p_session AND append_key = p_key
-    )) THEN
-        RAISE EXCEPTION 'the session is another by now' USING ERRCODE = 'SL001';
-    END IF;
-END $$;
-CREATE FUNCTION fence(p_session bigint, p_epoch bigint) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    IF NOT EXISTS (SELECT 1 FROM sightline.sessions WHERE id = p_session AND epoch = p_epoch) THEN
-        RAISE EXCEPTION 'the session is held by another host' USING ERRCODE = 'SL002';
-    END IF;
-END $$;
-CREATE FUNCTION append(
+# What both steps that make `append` have alike: what it is given, and how it is written down to the
+# messages. Released, like the steps.
+_APPENDED: Final = """\
     p_tenant text, p_session bigint, p_digest bytea, p_epoch bigint, p_key text,
     s_updated_at text, s_activity bigint, s_next_seq bigint, s_next_group bigint,
     s_live_groups bigint, s_tokens bigint, s_largest bigint, s_head bytea, s_digest bytea,
@@ -198,11 +178,8 @@ CREATE FUNCTION append(
     g_digest bytea, g_tokens_before bigint,
     m_id bigint[], m_role text[], m_content text[], m_parts text[], m_outcome text[],
     m_strategy text, m_tool_call_id text[], m_tokens bigint[], m_basis text[], m_created_at text,
-    m_digest bytea[]
-) RETURNS boolean LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM set_config('sightline.tenant', p_tenant, true),
-        set_config('synchronous_commit', 'on', true);
+    m_digest bytea[]"""
+_WRITE_APPENDED: Final = """\
     UPDATE sightline.sessions SET updated_at = s_updated_at, activity = s_activity,
         next_seq = s_next_seq, next_group = s_next_group, live_groups = s_live_groups,
         tokens = s_tokens, largest = s_largest, head = s_head, digest = s_digest
@@ -225,7 +202,37 @@ BEGIN
     END IF;
     INSERT INTO sightline.messages (id, session_id, group_id, seq, role, content, parts, outcome,
         dropped, parsing_strategy, tool_call_id, tokens, tokens_basis, created_at, append_key,
-        digest)
+        digest)"""
+
+# An append by the host that wrote to the session last: what it knows of its end is checked where it
+# is changed. False, and nothing is done, where the session is another by now, is another host's, or
+# has the key. The tenant is set in a
+# statement of its own: inside another one it would come too late.
+_APPEND: Final = f"""
+CREATE FUNCTION still_is(p_session bigint, p_digest bytea, p_epoch bigint, p_key text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM sightline.sessions WHERE id = p_session AND digest = p_digest
+        AND (p_epoch IS NULL OR epoch = p_epoch) FOR UPDATE;
+    IF NOT FOUND OR (p_key IS NOT NULL AND EXISTS (
+        SELECT 1 FROM sightline.messages WHERE session_id = p_session AND append_key = p_key
+    )) THEN
+        RAISE EXCEPTION 'the session is another by now' USING ERRCODE = 'SL001';
+    END IF;
+END $$;
+CREATE FUNCTION fence(p_session bigint, p_epoch bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM sightline.sessions WHERE id = p_session AND epoch = p_epoch) THEN
+        RAISE EXCEPTION 'the session is held by another host' USING ERRCODE = 'SL002';
+    END IF;
+END $$;
+CREATE FUNCTION append(
+{_APPENDED}
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('sightline.tenant', p_tenant, true),
+        set_config('synchronous_commit', 'on', true);
+{_WRITE_APPENDED}
     SELECT m.id, p_session, g_id, s_next_seq - cardinality(m_id) + m.place - 1, m.role, m.content,
         m.parts, m.outcome, 0, m_strategy, m.tool_call_id, m.tokens, m.basis, m_created_at, p_key,
         m.digest
@@ -250,7 +257,7 @@ ALTER TABLE sessions DROP CONSTRAINT sessions_tenant_uuid_key, ADD UNIQUE (uuid,
 # Which roles and statuses there are nothing in these two tables says any more, but the program
 # that writes them. A subquery is a plan of its own in each statement, a setting that is read for
 # each row is not, and an assignment is no statement. Each array unnested is a table in memory.
-_LIGHTER: Final = """
+_LIGHTER: Final = f"""
 ALTER TABLE sessions DROP CONSTRAINT sessions_tenant_check;
 ALTER TABLE groups DROP CONSTRAINT groups_tenant_check, DROP CONSTRAINT groups_status_check;
 ALTER TABLE messages DROP CONSTRAINT messages_tenant_check, DROP CONSTRAINT messages_role_check;
@@ -265,15 +272,7 @@ BEGIN
     END LOOP;
 END $$;
 CREATE OR REPLACE FUNCTION append(
-    p_tenant text, p_session bigint, p_digest bytea, p_epoch bigint, p_key text,
-    s_updated_at text, s_activity bigint, s_next_seq bigint, s_next_group bigint,
-    s_live_groups bigint, s_tokens bigint, s_largest bigint, s_head bytea, s_digest bytea,
-    is_new boolean, g_id bigint, g_seq bigint, g_first_seq bigint, g_messages bigint,
-    g_tokens bigint, g_created_at text, g_salt bytea, g_content_digest bytea, g_chain bytea,
-    g_digest bytea, g_tokens_before bigint,
-    m_id bigint[], m_role text[], m_content text[], m_parts text[], m_outcome text[],
-    m_strategy text, m_tool_call_id text[], m_tokens bigint[], m_basis text[], m_created_at text,
-    m_digest bytea[]
+{_APPENDED}
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     setting text := set_config('sightline.tenant', p_tenant, true);
@@ -281,29 +280,7 @@ BEGIN
     IF current_setting('synchronous_commit') <> 'on' THEN
         setting := set_config('synchronous_commit', 'on', true);
     END IF;
-    UPDATE sightline.sessions SET updated_at = s_updated_at, activity = s_activity,
-        next_seq = s_next_seq, next_group = s_next_group, live_groups = s_live_groups,
-        tokens = s_tokens, largest = s_largest, head = s_head, digest = s_digest
-        WHERE id = p_session AND digest = p_digest AND (p_epoch IS NULL OR epoch = p_epoch)
-        AND (p_key IS NULL OR NOT EXISTS (
-            SELECT 1 FROM sightline.messages WHERE session_id = p_session AND append_key = p_key
-        ));
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    IF is_new THEN
-        INSERT INTO sightline.groups (id, session_id, seq, status, first_seq, messages, tokens,
-            created_at, salt, content_digest, chain, digest, tokens_before)
-        VALUES (g_id, p_session, g_seq, 'live', g_first_seq, g_messages, g_tokens,
-            g_created_at, g_salt, g_content_digest, g_chain, g_digest, g_tokens_before);
-    ELSE
-        UPDATE sightline.groups SET messages = g_messages, tokens = g_tokens,
-            content_digest = g_content_digest, chain = g_chain, digest = g_digest
-            WHERE session_id = p_session AND seq = g_seq;
-    END IF;
-    INSERT INTO sightline.messages (id, session_id, group_id, seq, role, content, parts, outcome,
-        dropped, parsing_strategy, tool_call_id, tokens, tokens_basis, created_at, append_key,
-        digest)
+{_WRITE_APPENDED}
     SELECT m.id, p_session, g_id, s_next_seq - cardinality(m_id) + m.place - 1, m_role[m.place],
         m_content[m.place], m_parts[m.place], m_outcome[m.place], 0, m_strategy,
         m_tool_call_id[m.place], m_tokens[m.place], m_basis[m.place], m_created_at, p_key,
