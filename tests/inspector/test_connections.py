@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sightline.inspector.connections import ConnectionLimits, server_of
+from sightline.inspector.server import ConnectionLimits, server_of
 
 PATIENT_S = 30.0  # for what must come; nothing waits for it to pass
 LARGE = b"x" * (64 * 1024 * 1024)

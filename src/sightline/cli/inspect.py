@@ -116,9 +116,8 @@ def private(path: str, flags: int) -> int:
 
 async def _serve(reader: RecordReader, *, port: int, opens: bool, allow_invoke: bool) -> None:
     with needing("inspector", "the inspector needs starlette and uvicorn"):
-        from sightline.inspector.connections import server_of
         from sightline.inspector.door import PageDoor
-        from sightline.inspector.server import Invoke, inspector_app
+        from sightline.inspector.server import Invoke, inspector_app, server_of
     from sightline.slop.discovery.directory import Discovery
     from sightline.slop.hub.hub import Hub
 

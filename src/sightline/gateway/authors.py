@@ -40,7 +40,7 @@ def author_of(old: str, new: str, *, role: str = "") -> str:
     if role in _MODEL:
         return ""
     section = _head_kind(first[1]) or _head_kind(first[0])
-    if not section and any(map(_is_environment, first)):
+    if not section and any(map(_ENVIRONMENT.search, first)):
         return "environment"
     is_end = new.startswith(old) and not now.split("\n", 1)[0].strip()
     section = section or _section(above, first, is_end=is_end)
@@ -213,10 +213,6 @@ def _is_counter(old: str, new: str, *, counted: re.Pattern[str]) -> bool:
     if all(map(counted.search, lines)):
         return True
     return counted is _COUNTED and all(map(_LABELLED.fullmatch, lines))
-
-
-def _is_environment(line: str) -> bool:
-    return _ENVIRONMENT.search(line) is not None
 
 
 # What a line stands under.

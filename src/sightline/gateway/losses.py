@@ -69,7 +69,7 @@ def compare(before: RequestBody, now: RequestBody) -> Comparison:
         claude = before.api == "anthropic"
         # OpenAI, "Prompt caching": the schema of an answer stands before the system message.
         everything = cause in ("model", "routing") or (cause == "output" and not claude)
-        kept = _size(before.tools + before.system) if claude else shared
+        kept = sum(unit.size for unit in before.tools + before.system) if claude else shared
         if everything or kept < shared:
             kept = 0 if everything else kept
             return Comparison(kept, whole, count, cause, "", detail)
@@ -164,10 +164,6 @@ def _reaches_back(now: RequestBody, shared: int) -> bool:
     """
     marks = [index for index, unit in enumerate(now.units) if unit.marked and index >= shared - 1]
     return not marks or min(marks) - LOOKBACK < shared
-
-
-def _size(units: Sequence[Unit]) -> int:
-    return sum(unit.size for unit in units)
 
 
 def _digests(units: Sequence[Unit]) -> tuple[bytes, ...]:

@@ -15,6 +15,7 @@ import contextlib
 import hmac
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -380,32 +381,26 @@ _messages: Final = msgspec.json.Decoder(_Message)
 _LAST: Final = frozenset(f"response.{end}" for end in ("completed", "failed", "incomplete"))
 
 
+@dataclass(slots=True)
 class _SocketCopy:
     """What is copied of a WebSocket: OpenAI's Responses are asked for by a message, one at a time.
 
     The events of a reply are those of a stream, and copied as one.
     """
 
-    def __init__(
-        self,
-        known: tuple[Api, bool] | None,
-        path: str,
-        headers: Mapping[str, str],
-        ended: Callable[[Passing], None],
-    ) -> None:
-        self._known = known
-        self._path = path
-        self._headers = headers
-        self._ended = ended
-        self._passing: Passing | None = None
+    known: tuple[Api, bool] | None
+    path: str
+    headers: Mapping[str, str]
+    ended: Callable[[Passing], None]
+    _passing: Passing | None = None
 
     def from_agent(self, text: str) -> None:
         """Look at what the agent sent."""
-        if self._known is None or _read(text).type != "response.create":
+        if self.known is None or _read(text).type != "response.create":
             return
         self.end(cut=True)
         now, day = time.monotonic(), time.time()
-        self._passing = Passing(self._known[0], self._path, self._headers, text.encode(), now, day)
+        self._passing = Passing(self.known[0], self.path, self.headers, text.encode(), now, day)
 
     def from_vendor(self, text: str) -> None:
         """Look at what the vendor sent."""
@@ -428,7 +423,7 @@ class _SocketCopy:
         if passing is not None:
             passing.ended = time.monotonic()
             passing.cut = cut
-            self._ended(passing)
+            self.ended(passing)
 
 
 def _read(text: str) -> _Message:

@@ -234,7 +234,7 @@ class LiveTail:
         text, is_whole = _text(sight, shown, _since_whole(line), stays=stays)
         if not text:
             return SplicePlan(added, _AS_OPENING, shown, keeper)
-        shown = _packed(sight.shown)
+        shown = zlib.compress(msgspec.json.encode(sight.shown))
         insert = Insert(
             index,
             talk.digest(index, line[-1].behind if line else ""),
@@ -277,10 +277,6 @@ class LiveTail:
 _AS_OPENING: Final = "state as told"
 _insert_of: Final = msgspec.json.Decoder(Insert)
 _states: Final = msgspec.json.Decoder(ShownState)
-
-
-def _packed(shown: ShownState) -> bytes:
-    return zlib.compress(msgspec.json.encode(shown))
 
 
 def _line(known: list[Insert], talk: MessageList) -> list[Insert]:
@@ -390,26 +386,23 @@ def is_state(unit: Unit) -> bool:
 # A request, and where in it messages of ours may stand (pure).
 
 
+@dataclass(eq=False)
 class MessageList:
     """The messages of a request as they were written, and where each of them ends in its body.
 
     A text alone (OpenAI's Responses take one) is a message: `bare` is where it begins.
     """
 
-    def __init__(
-        self, api: Api, data: bytes, fields: dict[str, msgspec.Raw], bare: int | None,
-        items: list[bytes], ends: list[int], path: str,
-    ) -> None:  # fmt: skip
-        self.api = api
-        self.data = data
-        self.fields = fields
-        self._bare = bare
-        self._items = items
-        self._ends = ends
-        self._path = path
+    api: Api
+    data: bytes
+    fields: dict[str, msgspec.Raw]
+    bare: int | None
+    items: list[bytes]
+    ends: list[int]
+    path: str
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self.items)
 
     def has(self, name: str) -> bool:
         """Whether a field is there and not empty."""
@@ -421,34 +414,34 @@ class MessageList:
 
     def message(self, index: int) -> Mapping[str, Any]:
         """Read a message."""
-        found = _values.decode(self._items[index])
+        found = _values.decode(self.items[index])
         return found if isinstance(found, Mapping) else {}
 
     def digest(self, index: int, before: str = "") -> str:
         """Digest a message as its vendor reads it, and what else it is to be known by."""
-        units = message_units(self._items[index])
+        units = message_units(self.items[index])
         parts = [before.encode(), b"%d" % index, *(unit.digest for unit in units)]
         return blake2b(b"\0".join(parts), digest_size=DIGEST_BYTES).hexdigest()
 
     @property
     def last_text(self) -> str:
         """What a person would read of the end of the last message."""
-        return "".join(unit.text for unit in message_units(self._items[-1])[-1:])
+        return "".join(unit.text for unit in message_units(self.items[-1])[-1:])
 
     @cached_property
     def head(self) -> RequestBody:
         """The request as far as its session is known by it: instructions, the first message."""
-        first = msgspec.Raw(b"[" + self._items[0] + b"]")
+        first = msgspec.Raw(b"[" + self.items[0] + b"]")
         kept = {name: raw for name, raw in self.fields.items() if name != "tools"}
-        return read_fields(self.api, {**kept, _LISTS[self.api]: first}, self._path)
+        return read_fields(self.api, {**kept, _LISTS[self.api]: first}, self.path)
 
     def spliced(self, added: Mapping[int, bytes]) -> bytes:
         """Write the body with a message behind each of these; itself if there is none."""
         if not added:
             return self.data
-        inserts = [(self._ends[index], b"," + added[index]) for index in sorted(added)]
-        if self._bare is not None:
-            (end, message), start = inserts[0], self._bare
+        inserts = [(self.ends[index], b"," + added[index]) for index in sorted(added)]
+        if self.bare is not None:
+            (end, message), start = inserts[0], self.bare
             inserts = [(start, b'[{"role":"user","content":'), (end, b"}" + message + b"]")]
         edges = [0, *(at for at, _ in inserts), len(self.data)]
         rest = memoryview(self.data)

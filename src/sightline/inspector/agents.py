@@ -19,20 +19,19 @@ from typing import Any, Final
 import msgspec
 
 from sightline.context.dialects.drift import CAUSES, common_start, extra_price
-from sightline.context.dialects.events import Usage, cost
 from sightline.context.dialects.profile import Profile
 from sightline.context.messages.parts import Role
-from sightline.context.slots.prompt import RULES, MessageLine, Notice, Receipt, SlotLine
+from sightline.context.slots.prompt import MessageLine, Notice, Receipt, SlotLine
 from sightline.gateway.bodies import CALLS, IMAGES, REASONING, RESULTS, RequestBody, Unit
 from sightline.gateway.losses import common_units, compare
 from sightline.gateway.observer import Passed
 from sightline.gateway.tail import is_state, is_whole_state
-from sightline.inspector.records import preview
+from sightline.inspector.records import picture, preview
 from sightline.inspector.unseen import Unseen
 from sightline.inspector.verdicts import TurnVerdict, counted_changes, tool_changes
+from sightline.inspector.wires import excerpts
 
 BYTES_PER_TOKEN: Final = 4  # where no vendor counted
-EXCERPT_BYTES: Final = 400
 SHARED_BYTES: Final = 200
 HELD: Final = "held by the vendor"
 _MILLION: Final = 1_000_000
@@ -228,16 +227,11 @@ def picture_of(sent: AgentRequest, body: RequestBody, profile: Profile) -> dict[
         budget, counted, "estimated", 0, 0, total, budget - total, len(messages), "",
         tuple(slots), tuple(_notices(sent, body, profile)),
     )  # fmt: skip
-    return {
-        "receipt": receipt.to_dict(),
-        "window_tokens": window,
-        "rules": RULES,
-        "messages": [
-            _message(at, one, weight, order, tools.get(one.path))
-            for at, (one, weight) in enumerate(zip(messages, weights, strict=True))
-        ],
-        "price_usd": cost(Usage(input_tokens=total), profile.prices),
-    }
+    rows = [
+        _message(at, one, weight, order, tools.get(one.path))
+        for at, (one, weight) in enumerate(zip(messages, weights, strict=True))
+    ]
+    return picture(receipt, profile, rows)
 
 
 def _message(
@@ -338,9 +332,7 @@ def departure(old: AgentRequest, new: AgentRequest, profile: Profile) -> dict[st
         "lost_tokens": 0,
         "cost_usd": None,
         "cause": "none: it goes on from there (marks for the cache are bytes, too)",
-        "shared": _text(new.data[max(0, at - SHARED_BYTES) : at]),
-        "old": _text(old.data[at : at + EXCERPT_BYTES]),
-        "new": _text(new.data[at : at + EXCERPT_BYTES]),
+        **excerpts(old.data, new.data, at, SHARED_BYTES),
     }
     if old.body is None or new.body is None:
         return answer
@@ -367,10 +359,6 @@ def departure(old: AgentRequest, new: AgentRequest, profile: Profile) -> dict[st
             f"as it was sent, from byte {at:,} on",
         }
     return answer
-
-
-def _text(data: bytes) -> str:
-    return data.decode(errors="replace")
 
 
 def changed_since(before: AgentRequest, now: AgentRequest) -> TurnVerdict:

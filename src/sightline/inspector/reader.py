@@ -18,24 +18,22 @@ import msgspec
 from msgspec.structs import replace
 
 from sightline.agent.host.journal import Journal, Recorded, RequestLine
-from sightline.agent.host.status import by_group
 from sightline.agent.models.choose import reach_of
 from sightline.agent.plugins.run import choices, runner_of
 from sightline.config import Settings
 from sightline.context.dialects import endpoints
-from sightline.context.dialects.events import Usage, cost
 from sightline.context.dialects.request import Request, slot_names
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.paths import journal_path
 from sightline.context.ledger.store import Watch
 from sightline.context.messages.parts import Message
-from sightline.context.slots.prompt import RULES, Prompt, Receipt
+from sightline.context.slots.prompt import Prompt, Receipt
 from sightline.context.slots.strategies import DEFAULT
 from sightline.errors import DoesNotFit, InvalidInput, NotFound
 from sightline.inspector.beside import exported_beside
 from sightline.inspector.exchanges import AgentRecords
 from sightline.inspector.pages import Export
-from sightline.inspector.records import FOUND, ROW_DIGITS, Records, parts_of, preview
+from sightline.inspector.records import FOUND, ROW_DIGITS, Records, parts_of, picture, preview
 from sightline.inspector.timeline import timeline_of
 from sightline.inspector.trees import PAGE_LINES, AppTree, lay_out
 from sightline.inspector.turns import MOST_ROWS, TurnRecords
@@ -201,7 +199,7 @@ class RecordReader:
         line = recorded.line
         facts, _ = self._judged(line)
         return {
-            **self._picture(recorded.prompt, request),
+            **_picture(recorded.prompt, request),
             "model": line.model,
             "request": shown(
                 recorded,
@@ -229,8 +227,7 @@ class RecordReader:
         before = self._sent_before(line)
         changed = TurnVerdict("First request", ("nothing was sent before it",))
         if before is not None:
-            name = f"{before.line.turn}.{before.line.number}"
-            changed = changed_verdict(name, before, recorded)
+            changed = changed_verdict(_name(before.line), before, recorded)
         return {
             "sent_at": line.sent_at,
             "model": line.model,
@@ -343,7 +340,7 @@ class RecordReader:
         result, wanted, notes = self._assembled(recorded, wishes)
         request = result.composed.request
         return {
-            **self._picture(result.composed.prompt, request),
+            **_picture(result.composed.prompt, request),
             "model": result.model,
             "strategy": wanted,
             "notes": notes,
@@ -401,16 +398,18 @@ class RecordReader:
         kept = [item["id"] for item in ledger["groups"]]
         for group in dict.fromkeys((*kept, *(item["group"] for item in turns["turns"]))):
             export.add(f"{root}/groups/{group}", self.group(session, group))
-        if self._agents.has(session):
-            for item in _watched(turns["turns"], watch):
-                self._export_agents_request(export, session, item["turn"])
-            export.add(f"{root}/ledger", {**ledger, "memos": []})
-            return export.parts(f"Sightline: {ledger['name']}")
+        is_foreign = self._agents.has(session)
         last: _Sent | None = None
         with_memos: set[str] = set()
         for item in _watched(turns["turns"], watch):
             for number in range(1, item["requests"] + 1):
-                last = self._export_request(export, (session, item["turn"], number), last)
+                numbers = session, item["turn"], number
+                if is_foreign:
+                    self._add_request(
+                        export, numbers, self.request(*numbers), self._state(*numbers)
+                    )
+                    continue
+                last = self._export_request(export, numbers, last)
                 if last is not None:
                     with_memos.update(_with_memos(last.recorded.prompt.messages))
         memos = self._records.quoted_memos(with_memos)
@@ -426,28 +425,27 @@ class RecordReader:
         self, export: Export, numbers: tuple[int, int, int], last: _Sent | None
     ) -> _Sent | None:
         """Add what the page asks of one request; `last` is the one that was added before it."""
-        session, turn, number = numbers
         try:
-            sent = _Sent(self._recorded(session, turn, number))
+            sent = _Sent(self._recorded(*numbers))
         except NotFound:
             return last  # forgotten by the journal: the page says so
         before = self._before(sent.recorded, last)
         state = self._laid_out(sent.recorded, before)
-        root = f"/api/sessions/{session}/turns/{turn}/{number}"
-        export.add(root, self._about_request(sent, before))
-        export.add(f"{root}/verdicts", self.verdicts(session, turn, number))
-        export.add(f"{root}/unseen", self.unseen(session, turn, number))
-        _export_state(export, root, state)
+        self._add_request(export, numbers, self._about_request(sent, before), state)
         return sent
 
-    def _export_agents_request(self, export: Export, session: int, turn: int) -> None:
-        """Add what the page asks of a request of another agent's."""
-        numbers = session, turn, 1
-        root = f"/api/sessions/{session}/turns/{turn}/1"
-        export.add(root, self.request(*numbers))
+    def _add_request(
+        self, export: Export, numbers: tuple[int, int, int], about: dict[str, Any], state: _State
+    ) -> None:
+        root = "/api/sessions/{}/turns/{}/{}".format(*numbers)
+        export.add(root, about)
         export.add(f"{root}/verdicts", self.verdicts(*numbers))
         export.add(f"{root}/unseen", self.unseen(*numbers))
-        _export_state(export, root, self._state(*numbers))
+        export.add(f"{root}/state", state.about())
+        for at, app in enumerate(state.apps):
+            export.add(f"{root}/state/{at}/folds/0", app.folds(0))
+            for page in range(-(-len(app.texts) // PAGE_LINES)):
+                export.add(f"{root}/state/{at}/nodes/{page}", app.page(page))
 
     # Trees, laid out.
 
@@ -500,6 +498,12 @@ class RecordReader:
         lines = self._lines(session, seqs[group] + 1) if group in seqs else []
         return [line for line in lines if line.group_id == group]
 
+    def _lines_beside(self, line: RequestLine) -> list[RequestLine]:
+        """The requests of the turn of one, itself among them."""
+        # By its group: after an undo another turn may have had the same number.
+        lines = self._lines(line.session_id, line.turn)
+        return [one for one in lines if one.group_id == line.group_id]
+
     def _recorded(self, session: int, turn: int, number: int) -> Recorded:
         journal = self._open_journal()
         if journal is None:
@@ -511,7 +515,7 @@ class RecordReader:
             return recorded
         kept = self._ledger.accounts.receipt(recorded.line.receipt_id).body
         receipt = Receipt.decode(msgspec.json.encode(kept))
-        prompt = msgspec.structs.replace(recorded.prompt, receipt=receipt)
+        prompt = replace(recorded.prompt, receipt=receipt)
         return replace(recorded, prompt=prompt, about=kept.get("request", {}))
 
     def _reported(self, recorded: Recorded) -> dict[str, int] | None:
@@ -537,25 +541,10 @@ class RecordReader:
 
     def _judged(self, line: RequestLine) -> tuple[SentFacts, CacheVerdict]:
         """What is known of a request beside its bytes, and what of it was reused."""
-        lines = by_group(self._lines(line.session_id, line.turn))[line.group_id]
-        return self._turns.judged(lines)[line.id]
-
-    @staticmethod
-    def _picture(prompt: Prompt, request: Request) -> dict[str, Any]:
-        receipt = prompt.receipt.to_dict()
-        prices = request.profile.prices
-        return {
-            "receipt": receipt,
-            "window_tokens": max(request.profile.window_tokens, receipt["budget"]),
-            "rules": RULES,
-            "messages": _messages(prompt.messages, receipt, slot_names(prompt)),
-            "price_usd": cost(Usage(input_tokens=receipt["total"]), prices),
-        }
+        return self._turns.judged(self._lines_beside(line))[line.id]
 
     def _trace(self, line: RequestLine) -> list[dict[str, Any]]:
         """Where the time of a request's turn went."""
-        # By its group: after an undo another turn may have had the same number.
-        lines = by_group(self._lines(line.session_id, line.turn))[line.group_id]
         return [
             {
                 "name": f"{span.name} ({span.request})",
@@ -563,16 +552,8 @@ class RecordReader:
                 "start_ms": span.start_ms,
                 "end_ms": span.end_ms,
             }
-            for span in timeline_of(lines).spans
+            for span in timeline_of(self._lines_beside(line)).spans
         ]
-
-
-def _export_state(export: Export, root: str, state: _State) -> None:
-    export.add(f"{root}/state", state.about())
-    for at, app in enumerate(state.apps):
-        export.add(f"{root}/state/{at}/folds/0", app.folds(0))
-        for page in range(-(-len(app.texts) // PAGE_LINES)):
-            export.add(f"{root}/state/{at}/nodes/{page}", app.page(page))
 
 
 def _watched(turns: Sequence[dict[str, Any]], watch: Watch | None) -> Iterator[dict[str, Any]]:
@@ -616,12 +597,14 @@ def _digits(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
 
-def _messages(
-    messages: Sequence[Message], receipt: dict[str, Any], slots: Sequence[str]
-) -> list[dict[str, Any]]:
-    order = [line["name"] for line in receipt["slots"]]
-    kept = {line["name"]: iter(_present(line["messages"])) for line in receipt["slots"]}
-    return [
+def _picture(prompt: Prompt, request: Request) -> dict[str, Any]:
+    """Lay a prompt out in its window; what its messages weigh is in its receipt."""
+    slots = prompt.receipt.slots
+    order = [line.name for line in slots]
+    kept = {
+        line.name: iter([one.kept for one in line.messages if one.is_present]) for line in slots
+    }
+    messages = [
         {
             "index": index,
             "slot": slot,
@@ -631,14 +614,8 @@ def _messages(
             "preview": preview(message.text),
             "parts": parts_of(message),
         }
-        for index, (message, slot) in enumerate(zip(messages, slots, strict=True))
+        for index, (message, slot) in enumerate(
+            zip(prompt.messages, slot_names(prompt), strict=True)
+        )
     ]
-
-
-def _present(lines: Sequence[dict[str, Any]]) -> list[int]:
-    """What the messages of a slot weigh that are in the prompt, by its receipt."""
-    return [
-        line["kept"]
-        for line in lines
-        if line["kept"] > 0 or line.get("emptied") or line["rule"] in ("kept", "protected")
-    ]
+    return picture(prompt.receipt, request.profile, messages)

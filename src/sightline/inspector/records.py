@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
+from sightline.context.dialects.events import Usage, cost
+from sightline.context.dialects.profile import Profile
 from sightline.context.ledger import Ledger, Session
 from sightline.context.messages.gate import guarded_text
 from sightline.context.messages.memos import Memo
@@ -20,6 +22,7 @@ from sightline.context.messages.parts import (
     ToolCall,
     ToolResult,
 )
+from sightline.context.slots.prompt import RULES, Receipt
 from sightline.errors import InvalidInput, NotFound
 
 PREVIEW_CHARS: Final = 160
@@ -133,7 +136,10 @@ class Records:
         result = self._ledger.query(sql, session_id=session)
         return {
             "columns": list(result.columns),
-            "rows": [[_cell(value) for value in row] for row in result.rows],
+            "rows": [
+                [value.hex() if isinstance(value, bytes) else value for value in row]
+                for row in result.rows
+            ],
             "note": " ".join(result.hints),
         }
 
@@ -166,6 +172,17 @@ def preview(text: str) -> str:
     """Shorten a text to one line for a list."""
     line = " ".join(text.split())
     return line if len(line) <= PREVIEW_CHARS else f"{line[: PREVIEW_CHARS - 1]}…"
+
+
+def picture(receipt: Receipt, profile: Profile, messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """Show who has the tokens of a request, in its window."""
+    return {
+        "receipt": receipt.to_dict(),
+        "window_tokens": max(profile.window_tokens, receipt.budget),
+        "rules": RULES,
+        "messages": messages,
+        "price_usd": cost(Usage(input_tokens=receipt.total), profile.prices),
+    }
 
 
 def _memo(memo: Memo) -> dict[str, Any]:
@@ -204,7 +221,3 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "created_at": entry.created_at,
         "parts": parts_of(entry.message),
     }
-
-
-def _cell(value: object) -> object:
-    return value.hex() if isinstance(value, bytes) else value

@@ -11,6 +11,16 @@ status that says whose fault it is.
 
 A thread cannot be stopped: work that is late keeps its place in its lane until it ends,
 and only those who come to the same lane meanwhile wait behind it, a few at most.
+
+Connections wait for nobody:
+
+    a request is here, whole, within `request_s` of its connection or its first byte
+    what was written is read within `write_s`
+    at most `connections` are open; who waits longest makes room for who comes
+
+Anybody on this machine can connect. Whoever sends half a request, reads nothing of an
+answer, or opens more connections than a browser needs, is let go; those who are being
+answered are not.
 """
 
 from __future__ import annotations
@@ -20,9 +30,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Final, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, ParamSpec, TypeAlias, TypeVar
 
+import h11
 import msgspec
+import uvicorn
 from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.middleware import Middleware
@@ -30,6 +42,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 import sightline.telemetry as telemetry
 from sightline.errors import InvalidInput, NotFound, SightlineError, TimedOut, Unreachable
@@ -46,6 +59,8 @@ MAX_BODY_BYTES: Final = 1024 * 1024
 MOST_EXPORTS: Final = 2
 MOST_WAITING: Final = 64
 POLL_S: Final = 0.5
+BACKLOG: Final = 64
+_INCOMPLETE: Final = frozenset({h11.IDLE, h11.SEND_BODY})
 HEARTBEAT_POLLS: Final = 30
 # The room is another one at every launch: what is in it as a file never changes.
 STATIC_CACHE: Final = "private, max-age=86400, immutable"
@@ -341,28 +356,28 @@ class _RowConvertor(Convertor[int]):
 register_url_convertor("row", _RowConvertor())
 
 
+@dataclass(frozen=True, slots=True)
 class _Guard:
     """Nothing is served, not even an error page, before the door has looked."""
 
-    def __init__(self, app: ASGIApp, door: PageDoor, policy: str) -> None:
-        self._app = app
-        self._door = door
-        self._policy = policy
+    app: ASGIApp
+    door: PageDoor
+    policy: str
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
         if scope["type"] != "http":
             return
         answer = self._answer(Request(scope))
         if isinstance(answer, Response):
             await answer(scope, receive, self._sealed(send))
             return
-        await self._app({**scope, "path": answer}, receive, self._sealed(send))
+        await self.app({**scope, "path": answer}, receive, self._sealed(send))
 
     def _answer(self, request: Request) -> Response | str:
         """Answer who may not go on; else return where in our room the request goes."""
-        door, path = self._door, request.url.path
+        door, path = self.door, request.url.path
         token = request.query_params.get("token") if path == "/" else None
         arriving = request.method == "GET" and token is not None
         refusal = door.stranger(request.method, request.headers, arriving=arriving)
@@ -395,13 +410,13 @@ class _Guard:
         A redirect would not do: it belongs to the site that the browser came from, and a
         strict cookie is not sent along.
         """
-        room = f"/{self._door.room}/"
+        room = f"/{self.door.room}/"
         response = HTMLResponse(way_in(room, f"{room}static/icon.svg"))
-        response.set_cookie(COOKIE, self._door.secret, httponly=True, samesite="strict", path=room)
+        response.set_cookie(COOKIE, self.door.secret, httponly=True, samesite="strict", path=room)
         return response
 
     def _sealed(self, send: Send) -> Send:
-        extra = {**HEADERS, "Content-Security-Policy": self._policy}
+        extra = {**HEADERS, "Content-Security-Policy": self.policy}
 
         async def sealed(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -495,3 +510,114 @@ async def _refuse(_: Request, error: Exception) -> Response:
 async def _fail(_: Request, error: Exception) -> Response:
     _log.exception("the inspector failed", exc_info=error)
     return _json({"error": f"unexpected {type(error).__name__}; the log says more"}, 500)
+
+
+# Connections.
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """How long a connection is waited for, and how many there are."""
+
+    request_s: float = 10.0
+    write_s: float = 30.0
+    connections: int = 64
+
+
+def server_of(application: Any, limits: ConnectionLimits | None = None) -> uvicorn.Server:
+    """Make a server for an application that keeps to the limits."""
+    protocol = type("Connection", (_Connection,), {"limits": limits or ConnectionLimits()})
+    config = uvicorn.Config(
+        application,
+        http=protocol,
+        ws="none",  # what is upgraded would leave the limits
+        backlog=BACKLOG,
+        log_level="error",  # a stranger's nonsense is no line on the user's terminal
+        log_config=None,  # the program says how logs are written
+        access_log=False,  # it would keep the token
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    return uvicorn.Server(config)
+
+
+@dataclass(slots=True)
+class _Clock:
+    """Calls something when its time is up, unless it is stopped before."""
+
+    loop: asyncio.AbstractEventLoop
+    seconds: float
+    _running: asyncio.TimerHandle | None = None
+
+    def start(self, act: Callable[[], None]) -> None:
+        """Begin to count, or go on counting."""
+        if self._running is None:
+            self._running = self.loop.call_later(self.seconds, act)
+
+    def stop(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            self._running = None
+
+
+class _Connection(H11Protocol):
+    """One connection, with a clock for its request and one for what it was sent."""
+
+    limits: ClassVar[ConnectionLimits]
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._since = self.loop.time()
+        self._request_clock = _Clock(self.loop, self.limits.request_s)
+        self._write_clock = _Clock(self.loop, self.limits.write_s)
+        # So we hear of every byte that waits to be read, also when we are closing already.
+        transport.set_write_buffer_limits(high=0)
+        self._watch_request()
+        if len(self.connections) > self.limits.connections:
+            self._make_room()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch_request()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._write_clock.start(self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._write_clock.stop()
+
+    def shutdown(self) -> None:
+        """End with the server. What is being streamed is cut off: news have no end of their own."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and cycle.response_started and not cycle.response_complete:
+            self.transport.close()
+        else:
+            super().shutdown()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._request_clock.stop()
+        self._write_clock.stop()
+
+    def _watch_request(self) -> None:
+        """Run the clock while a request is incomplete; more bytes do not set it back."""
+        if self.conn.their_state in _INCOMPLETE:
+            self._request_clock.start(self.transport.abort)
+        else:
+            self._request_clock.stop()
+
+    def _waits(self) -> bool:
+        """Tell whether nothing is being answered here. Before a request there is no cycle."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is None or cycle.response_complete
+
+    def _make_room(self) -> None:
+        waiting = [
+            other
+            for other in self.connections
+            if isinstance(other, _Connection) and other is not self and other._waits()
+        ]
+        oldest = min(waiting, key=lambda other: other._since, default=self)
+        oldest.transport.abort()

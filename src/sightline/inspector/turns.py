@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from operator import eq, ge, gt, le, lt
@@ -81,7 +82,8 @@ UNITS: Final[dict[str, dict[str, float]]] = {
 }
 _EXAMPLES: Final = {
     "cache": "cache<50%", "cost": "cost>0.1", "time": "time>3s", "tokens": "tokens>10k",
-    "requests": "requests>1", "turn": "turn=12",
+    "requests": "requests>1", "turn": "turn=12", "status": "status:failed",
+    "tool": "tool:rollback", "model": "model:sonnet",
 }  # fmt: skip
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     "<": lt, "<=": le, ">": gt, ">=": ge, "=": eq,
@@ -274,32 +276,24 @@ def chart_of(by_turn: Sequence[tuple[int, Totals]]) -> dict[str, Any]:
     return {"turns": len(by_turn), "columns": columns, **_figures(_sum(sums))}
 
 
+@dataclass(eq=False)
 class _Figures:
     """What the turns of a session are filtered by, read when it is first asked for."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        session: int,
-        every: Sequence[Listed],
-        lines: Callable[[], list[RequestLine]],
-    ) -> None:
-        self._ledger = ledger
-        self._session = session
-        self._every = every
-        self._read_lines = lines
+    ledger: Ledger
+    session: int
+    every: Sequence[Listed]
+    read_lines: Callable[[], list[RequestLine]]
 
     def of(self, term: FilterTerm) -> Callable[[Listed], object]:
         """Return what tells of a turn the figure that a term compares, or what it looks for."""
         match term.field:
             case "":
-                hits = self._ledger.search(
-                    str(term.value), session_id=self._session, limit=MOST_HITS
-                )
+                hits = self.ledger.search(str(term.value), session_id=self.session, limit=MOST_HITS)
                 groups = frozenset(hit.group_id for hit in hits)
                 return lambda listed: listed[1] in groups
             case "tool":
-                calling = self._ledger.groups.calling(self._session, str(term.value))
+                calling = self.ledger.groups.calling(self.session, str(term.value))
                 return lambda listed: listed[1] in calling
             case "turn":
                 return lambda listed: listed[0] + 1
@@ -319,28 +313,28 @@ class _Figures:
 
     @cached_property
     def _spent(self) -> dict[int, Totals]:
-        return self._ledger.accounts.by_group(self._session)
+        return self.ledger.accounts.by_group(self.session)
 
     @cached_property
     def _models(self) -> dict[int | None, set[str]]:
         models: dict[int | None, set[str]] = {}
-        for group, model, _ in self._ledger.accounts.by_turn_and_model(self._session):
+        for group, model, _ in self.ledger.accounts.by_turn_and_model(self.session):
             models.setdefault(group, set()).add(model)
         return models
 
     @cached_property
     def _lines(self) -> dict[int, list[RequestLine]]:
-        return by_group(self._read_lines())
+        return by_group(self.read_lines())
 
     @cached_property
     def _outcomes(self) -> dict[int, str]:
-        return self._ledger.accounts.outcomes(self._session)
+        return self.ledger.accounts.outcomes(self.session)
 
     @cached_property
     def _newest(self) -> tuple[int | None, Hold]:
         """The newest turn that is still there, and who holds it."""
-        hold = hold_on(self._ledger.work, self._session)
-        live = (group for _, group, status, *_ in reversed(self._every) if status == "live")
+        hold = hold_on(self.ledger.work, self.session)
+        live = (group for _, group, status, *_ in reversed(self.every) if status == "live")
         return next(live, None), hold
 
     def _status(self, listed: Listed) -> str:
@@ -455,7 +449,7 @@ def _term(found: re.Match[str]) -> FilterTerm:
     if name in UNITS:
         return FilterTerm(_number_of(name, operator, value), name, operator, is_not)
     if operator != ":" or not value:
-        raise InvalidInput(f"{name} is followed by a colon and a name, like {name}:{_like(name)}")
+        raise InvalidInput(f"{name} is followed by a colon and a name, like {_EXAMPLES[name]}")
     if name == "status" and value not in STATUSES:
         raise InvalidInput(f"a turn is {', '.join(STATUSES)}; not {value!r}")
     return FilterTerm(value, name, ":", is_not)
@@ -468,10 +462,6 @@ def _number_of(name: str, operator: str, value: str) -> float:
         given = f" in {units}" if units else ""
         raise InvalidInput(f"{name} is compared with a number{given}, like {_EXAMPLES[name]}")
     return float(number["number"]) * UNITS[name][number["unit"]]
-
-
-def _like(name: str) -> str:
-    return {"status": "failed", "tool": "rollback", "model": "sonnet"}[name]
 
 
 def _unknown(field: str, term: str) -> str:

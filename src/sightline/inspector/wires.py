@@ -63,7 +63,6 @@ def compared(old: Request, new: Request) -> dict[str, Any]:
     prices = new.profile.prices
     change = drift(old.wire, new.wire, input_price=prices.input, read_price=prices.cache_read)
     at = change.common_bytes
-    before, now = old.wire.data, new.wire.data
     return {
         "kind": change.kind,
         "common_bytes": at,
@@ -71,9 +70,7 @@ def compared(old: Request, new: Request) -> dict[str, Any]:
         "lost_tokens": change.lost_tokens,
         "cost_usd": change.lost_cost,
         "cause": _cause(change),
-        "shared": _text(now[max(0, at - SHARED_BYTES) : at]),
-        "old": _text(before[at : at + EXCERPT_BYTES]),
-        "new": _text(now[at : at + EXCERPT_BYTES]),
+        **excerpts(old.wire.data, new.wire.data, at, SHARED_BYTES),
     }
 
 
@@ -84,8 +81,11 @@ def _cause(change: Drift) -> str:
     return f"byte {change.first_difference}, in {where}"
 
 
-def _text(data: bytes) -> str:
-    return data.decode(errors="replace")
+def excerpts(old: bytes, new: bytes, at: int, shared: int) -> dict[str, str]:
+    """Show the bytes of two requests around the place to which they agree."""
+    end = at + EXCERPT_BYTES
+    parts = {"shared": new[max(0, at - shared) : at], "old": old[at:end], "new": new[at:end]}
+    return {name: data.decode(errors="replace") for name, data in parts.items()}
 
 
 def curl(request: Request, base_url: str, reach: Reach | None) -> str:
