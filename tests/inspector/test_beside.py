@@ -13,7 +13,7 @@ from agent.host.helpers import hosted, turn
 from sightline.agent.models.scripted import ScriptedModel
 from sightline.context.ledger import Ledger
 from sightline.errors import NotFound, Unreachable
-from sightline.inspector.beside import exported_beside
+from sightline.inspector.pages import exported_beside
 from sightline.inspector.reader import RecordReader
 from support.live import LiveApp
 

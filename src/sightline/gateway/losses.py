@@ -305,7 +305,7 @@ def _messages(old: Sequence[Unit], new: Sequence[Unit], at: int) -> Found:
     if back is not None and (ahead is None or back <= ahead):
         return _taken_out(old, lost[:back], at)
     if ahead is not None:
-        return _put_in(come[:ahead])
+        return _author(come[:ahead]) or "inserted", "", "", _clipped(come[0].text)
     # Something stands in the place of something else; the rest goes on alike.
     return _changed(old, new, at, "edited")
 
@@ -376,10 +376,6 @@ def _taken_out(old: Sequence[Unit], gone: Sequence[Unit], at: int) -> Found:
     if not any(unit.role in _MODEL for unit in old[:at]):
         return "window", f"{len(gone)} parts", text, ""
     return "dropped", f"{len(gone)} parts", text, ""
-
-
-def _put_in(come: Sequence[Unit]) -> Found:
-    return _author(come) or "inserted", "", "", _clipped(come[0].text)
 
 
 def _author(units: Sequence[Unit]) -> str:

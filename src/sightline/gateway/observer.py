@@ -249,7 +249,7 @@ class Observer:
             stop=_stop(passing, stopped),
             error=_error(passing),
         )
-        number, trouble = self._keep(known, body, data, stopped, session)
+        number, trouble = self._keep(known, body, data, stopped)
         if passing.status < 400 and whole is not None:
             if not body.warms:
                 self._traffic.add(session, _earlier(whole, passing.at, known))
@@ -285,15 +285,11 @@ class Observer:
             remember(self._held, stopped.response_id, units, HELD)
 
     def _keep(
-        self,
-        known: Passed,
-        body: RequestBody,
-        data: bytes,
-        stopped: Stopped | None,
-        session: str,
+        self, known: Passed, body: RequestBody, data: bytes, stopped: Stopped | None
     ) -> tuple[int | None, str]:
         if self._ledger is None:
             return None, ""
+        session = known.session
         pieces = pieces_of(data)
         new = NewExchange(
             body.api,

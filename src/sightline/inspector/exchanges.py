@@ -450,23 +450,17 @@ def _figure(field: str, turn: int, one: Exchange) -> object:
     passed = passed_of(one)
     usage = passed.usage or Usage()
     prompt = usage.input_tokens
-    match field:
-        case "status":
-            return status_of_passed(passed)
-        case "model":
-            return frozenset({one.model})
-        case "cache":
-            return 100 * usage.cache_read_tokens / prompt if prompt else None
-        case "cost":
-            return passed.cost_usd
-        case "time":
-            return None if passed.source else passed.total_ms / 1000
-        case "tokens":
-            return prompt
-        case "requests":
-            return 1
-        case _:
-            return turn
+    figures: dict[str, object] = {
+        "turn": turn,
+        "status": status_of_passed(passed),
+        "model": frozenset({one.model}),
+        "cache": 100 * usage.cache_read_tokens / prompt if prompt else None,
+        "cost": passed.cost_usd,
+        "time": None if passed.source else passed.total_ms / 1000,
+        "tokens": prompt,
+        "requests": 1,
+    }
+    return figures[field]
 
 
 def _trace(passed: Passed) -> list[dict[str, Any]]:

@@ -3,16 +3,22 @@
 Modules name each other by bare names (`preact`, `app/turns`), and the import map says
 where those are: beside the page on this server, or, in an exported file, in `data:` URLs.
 So the very same files run in both.
+
+An export for the page is made beside the server. It takes seconds, and memory for a whole
+session; in a process of its own neither is the server's, and both are given back.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import html
+import os
 import re
+import sys
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 from itertools import islice
@@ -20,7 +26,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.errors import MissingExtra
+from sightline.errors import MissingExtra, TimedOut, Unreachable
 from sightline.slop.protocol.jsontext import escape_controls
 
 _STATIC: Final = files("sightline.inspector").joinpath("static")
@@ -38,6 +44,8 @@ TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+CHUNK_BYTES: Final = 256 * 1024
+DEADLINE_S: Final = 600.0
 _IMPORT: Final = re.compile(r'\bfrom\s*"([^"]+)"')
 _HERE: Final = "\0"
 _BATCH: Final = 500
@@ -188,6 +196,52 @@ class Export:
         yield from _listed('{"pieces":[', self._pieces)
         yield from _listed('],"texts":[', (array("I", text).tolist() for text in self._texts))
         yield f'],"answers":{_json(self._answers)}}}{after}'
+
+
+async def exported_beside(
+    ledger: str, session: int, deadline_s: float = DEADLINE_S
+) -> AsyncGenerator[bytes, None]:
+    """Have `sightline inspect --export` write a session, and hand it on as it comes.
+
+    The process ends when nobody reads any more, and at its deadline. What it complains of
+    goes to our own stderr; raises `Unreachable` if it cannot be started, fails or is late, for
+    a page without an end must not look whole.
+    """
+    # -P: nothing is imported from the directory that the inspector was started in.
+    program = (sys.executable, "-P", "-m", "sightline")
+    wanted = ("inspect", "--export", str(session), "--output", "-")
+    # Not as an argument: everybody on the machine could read a password in its URL.
+    environment = {**os.environ, "SIGHTLINE_LEDGER": ledger}
+    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *program, *wanted, stdin=nothing, stdout=pipe, env=environment
+        )
+    except OSError as error:
+        raise Unreachable(
+            f"the export of session {session} cannot be started: {error.strerror or error}"
+        ) from error
+    page = process.stdout
+    ends = asyncio.get_running_loop().time() + deadline_s
+    try:
+        while page is not None:
+            async with asyncio.timeout_at(ends):
+                chunk = await page.read(CHUNK_BYTES)
+            if not chunk:
+                break
+            yield chunk
+        if await process.wait() != 0:
+            raise Unreachable(
+                f"the export of session {session} failed; the inspector's terminal says why"
+            )
+    except TimeoutError:
+        raise TimedOut(
+            f"the export of session {session} took longer than {deadline_s:g} s"
+        ) from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
 
 
 def _listed(start: str, items: Iterable[object]) -> Iterator[str]:

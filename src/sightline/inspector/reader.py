@@ -30,9 +30,8 @@ from sightline.context.messages.parts import Message
 from sightline.context.slots.prompt import Prompt, Receipt
 from sightline.context.slots.strategies import DEFAULT
 from sightline.errors import DoesNotFit, InvalidInput, NotFound
-from sightline.inspector.beside import exported_beside
 from sightline.inspector.exchanges import AgentRecords
-from sightline.inspector.pages import Export
+from sightline.inspector.pages import Export, exported_beside
 from sightline.inspector.records import FOUND, ROW_DIGITS, Records, parts_of, picture, preview
 from sightline.inspector.timeline import timeline_of
 from sightline.inspector.trees import PAGE_LINES, AppTree, lay_out

@@ -284,7 +284,10 @@ def recorded_inputs(ledger: Ledger, recorded: Recorded, settings: Settings) -> I
     options, counter = recorded.options, counter_as_then(recorded)
     rules = _rules(recorded)
     pieces = _pieces(prompt)
-    texts = {name: _text(pieces, name) for name in (*_TEXTS, "apps", "state")}
+    texts = {
+        name: "\n\n".join(message.text for message in pieces.get(name, ()))
+        for name in (*_TEXTS, "apps", "state")
+    }
     texts["system"] = texts["system"] or system_text(small=profile.window_tokens < SMALL_WINDOW)
     user_input = pieces.get("input", ())
     kept = kept_tokens(options, profile, counter)
@@ -375,10 +378,6 @@ def _pieces(prompt: Prompt) -> dict[str, list[Message]]:
     for name, message in zip(slot_names(prompt), prompt.messages, strict=True):
         pieces.setdefault(name, []).append(message)
     return pieces
-
-
-def _text(pieces: Mapping[str, list[Message]], name: str) -> str:
-    return "\n\n".join(message.text for message in pieces.get(name, ()))
 
 
 def _replayed(prompt: Prompt) -> tuple[str, list[Message]]:
