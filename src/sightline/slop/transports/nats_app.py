@@ -22,18 +22,10 @@ from typing import Final
 
 import msgspec
 
+import sightline.slop.transports.link as linked
 from sightline.errors import InvalidInput, SightlineError
 from sightline.slop.protocol.messages import ProviderInfo, Subscribe, Unsubscribe, serialize
 from sightline.slop.transports.background import Background
-from sightline.slop.transports.link import (
-    PROVIDER_BYTES,
-    Handler,
-    LinkClosed,
-    Outgoing,
-    Peer,
-    serve_link,
-    whole,
-)
 from sightline.slop.transports.nats import BEAT_S, Assembler, Broker, Subjects, Welcome, subscribing
 from sightline.slop.transports.nats_url import NatsUrl
 
@@ -63,7 +55,7 @@ class _BrokerLink:
     """A link whose other end is the broker: what the app says on it is handed to a function."""
 
     def __init__(self, broker: Broker, subject: str) -> None:
-        self.peer = Peer("nats", broker.url.shown)
+        self.peer = linked.Peer("nats", broker.url.shown)
         self.subject = subject
         self.is_closed = False
         self._broker = broker
@@ -84,11 +76,11 @@ class _BrokerLink:
         """Return the next message, or None at the end."""
         return None if self.is_closed else await self._inbox.get()
 
-    async def send(self, messages: Sequence[Outgoing]) -> None:
+    async def send(self, messages: Sequence[linked.Outgoing]) -> None:
         """Publish messages; return when the broker has them, or cannot be given them."""
         if self.is_closed:
-            raise LinkClosed("the link is closed")
-        for message in map(whole, messages):
+            raise linked.LinkClosed("the link is closed")
+        for message in map(linked.whole, messages):
             await self._publish(message)
 
     def end(self) -> None:
@@ -191,7 +183,7 @@ class _View(_BrokerLink):
 class _Served:
     """One app on one broker."""
 
-    def __init__(self, handler: Handler, info: ProviderInfo, broker: Broker) -> None:
+    def __init__(self, handler: linked.Handler, info: ProviderInfo, broker: Broker) -> None:
         self._handler = handler
         self._broker = broker
         self._subjects = Subjects(info.id, secrets.token_hex(16))
@@ -224,7 +216,7 @@ class _Served:
         await self._served.stop()
 
     def _serve(self, link: _BrokerLink) -> None:
-        self._served.start(serve_link(self._handler, link))
+        self._served.start(linked.serve_link(self._handler, link))
 
     def _say(self, reply: str, message: bytes) -> None:
         if reply and len(self._saying.tasks) < _WAITING:
@@ -233,7 +225,7 @@ class _Served:
     def _ask(self, _: str, reply: str, payload: bytes | None) -> None:
         if payload is None or not reply:
             return
-        assembler = self._partial.pop(reply, None) or Assembler(PROVIDER_BYTES)
+        assembler = self._partial.pop(reply, None) or Assembler(linked.PROVIDER_BYTES)
         try:
             message = assembler.take(payload)
         except ValueError:
@@ -294,7 +286,9 @@ class _Served:
 
 
 @contextlib.asynccontextmanager
-async def serve_nats(handler: Handler, info: ProviderInfo, address: str) -> AsyncIterator[str]:
+async def serve_nats(
+    handler: linked.Handler, info: ProviderInfo, address: str
+) -> AsyncIterator[str]:
     """Serve an app on a broker while the block runs; gives its address, `nats://host:port/app`.
 
     Raises InvalidInput where there is no broker to begin with; one that goes away later is

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import psycopg
 
+import sightline.context.ledger.postgres.rows as stored
 from sightline.context.ledger.postgres.calls import (
     BIGINT,
     BIGINTS,
@@ -32,19 +33,6 @@ from sightline.context.ledger.postgres.calls import (
     bound,
 )
 from sightline.context.ledger.postgres.connect import OUT_OF_DATE
-from sightline.context.ledger.postgres.rows import (
-    LAST_GROUPS,
-    LOCK,
-    RESERVED,
-    UNLESS_THERE,
-    Known,
-    PostgresWriter,
-    Tip,
-    insertion,
-    last_group,
-    named,
-    reserving,
-)
 from sightline.context.ledger.rows import Row, Statement, Values
 from sightline.context.ledger.seal import ZERO, Value
 
@@ -55,7 +43,7 @@ _AHEAD: Final = 64  # times as many numbers for who goes on and on
 _THERE: Final = (
     "SELECT EXISTS (SELECT 1 FROM messages WHERE session_id = ? AND append_key = ?), "
     "EXISTS (SELECT 1 FROM undone WHERE session_id = ?), "
-    + ", ".join(f"ARRAY({reserving(table)})" for table in RESERVED)
+    + ", ".join(f"ARRAY({stored.reserving(table)})" for table in stored.RESERVED)
 )
 _SESSION: Final = {
     "updated_at": TEXT, "activity": BIGINT, "next_seq": BIGINT, "next_group": BIGINT,
@@ -84,7 +72,7 @@ class OutOfDate(Exception):
     """What was known of a session is not so any more; nothing was done."""
 
 
-class AppendWriter(PostgresWriter):
+class AppendWriter(stored.PostgresWriter):
     """A transaction that adds to the end of one session.
 
     With `ahead` it begins with what is known and asks nothing; whatever has to be asked then, or is
@@ -95,7 +83,7 @@ class AppendWriter(PostgresWriter):
         self,
         connection: LedgerConnection,
         tenant: str,
-        known: Known,
+        known: stored.Known,
         *,
         key: str | None,
         ahead: bool,
@@ -103,7 +91,7 @@ class AppendWriter(PostgresWriter):
     ) -> None:
         super().__init__(connection, tenant, known, durable=True, now=now)
         self._ahead = ahead
-        self._tip: Tip | None = None  # the end that it goes on from
+        self._tip: stored.Tip | None = None  # the end that it goes on from
         self._key = key
         self._is_stored = self._undone = False  # something under the key; something to redo
         self._is_plain = True  # nothing but what `append` does
@@ -124,17 +112,17 @@ class AppendWriter(PostgresWriter):
         self._known.numbers.clear()
         self._connection.expect(CALL.unbound)
         session, groups, there = self._ask_all(
-            (LOCK, (session_id,)),
-            (LAST_GROUPS, (session_id,)),
+            (stored.LOCK, (session_id,)),
+            (stored.LAST_GROUPS, (session_id,)),
             (_THERE, (session_id, self._key, session_id)),
         )
         rows = self._locked(session)
         [(self._is_stored, self._undone, *numbers)] = there.rows()
-        for table, given in zip(RESERVED, numbers, strict=True):
+        for table, given in zip(stored.RESERVED, numbers, strict=True):
             self._known.numbers[table] = deque(given)
-        last = last_group(named(groups))
+        last = stored.last_group(stored.named(groups))
         if rows:
-            self._tip = Tip(dict(rows[0]), *(last or ({}, ZERO)))
+            self._tip = stored.Tip(dict(rows[0]), *(last or ({}, ZERO)))
         return rows
 
     def last_group(self, session_id: int) -> tuple[Row, bytes] | None:
@@ -160,13 +148,13 @@ class AppendWriter(PostgresWriter):
         numbers = self._known.numbers
         if self._ahead and not numbers.get(table):
             # Not more and more of what is seldom used.
-            few = [name for name in RESERVED if len(numbers.get(name, ())) < _AHEAD]
-            self._reserve(*(few if table in RESERVED else (table,)))
+            few = [name for name in stored.RESERVED if len(numbers.get(name, ())) < _AHEAD]
+            self._reserve(*(few if table in stored.RESERVED else (table,)))
         return super().next_id(table)
 
     def _reserve(self, *tables: str) -> None:
         """Take numbers for many appends, in a trip before the transaction, which has not begun."""
-        each = ", ".join(f"ARRAY({reserving(table, _AHEAD)})" for table in tables)
+        each = ", ".join(f"ARRAY({stored.reserving(table, _AHEAD)})" for table in tables)
         [answer] = self._connection.exchange([bound(f"SELECT {each}", ())], begins=True)
         for table, given in zip(tables, answer.rows()[0], strict=True):
             self._known.numbers.setdefault(table, deque()).extend(given)
@@ -181,11 +169,11 @@ class AppendWriter(PostgresWriter):
             if table == "session_state":
                 self._left[table, row["group_id"]] = dict(row)
             else:
-                self._rest.append((insertion(table, tuple(row)), tuple(row.values())))
+                self._rest.append((stored.insertion(table, tuple(row)), tuple(row.values())))
 
     def insert_once(self, table: str, row: Mapping[str, Value]) -> None:
         self._is_plain = False
-        statement = f"{insertion(table, tuple(row))} {UNLESS_THERE}"
+        statement = f"{stored.insertion(table, tuple(row))} {stored.UNLESS_THERE}"
         self._rest.append((statement, tuple(row.values())))
 
     def update(self, table: str, changes: str, where: str, values: Values) -> None:
@@ -229,7 +217,7 @@ class AppendWriter(PostgresWriter):
             self._send(self._tip)
         self._learn(self._tip)
 
-    def _call(self, tip: Tip) -> None:
+    def _call(self, tip: stored.Tip) -> None:
         """Store it by one call: a transaction of its own, or the end of the one that read first."""
         call = CALL.bound(self._values(tip))
         done = (
@@ -243,7 +231,7 @@ class AppendWriter(PostgresWriter):
             self._known.contended[self._session["id"]] = _WARY
             raise OutOfDate
 
-    def _values(self, tip: Tip) -> list[Any]:
+    def _values(self, tip: stored.Tip) -> list[Any]:
         session, group = self._session, self._groups[0] if self._groups else self._grown
         assert group is not None  # noqa: S101 - there is exactly one
         values: list[Any] = [
@@ -258,7 +246,7 @@ class AppendWriter(PostgresWriter):
         ]
         return values
 
-    def _send(self, tip: Tip) -> None:
+    def _send(self, tip: stored.Tip) -> None:
         """Store whatever it is, in one trip, once it is seen that the session is still the same."""
         if self._ahead:
             self._ahead = False
@@ -266,9 +254,9 @@ class AppendWriter(PostgresWriter):
             held = self._known.epochs.get(self._session["id"])
             self._waiting.append(("SELECT still_is(?, ?, ?, ?)", (*still, held, self._key)))
         for group in self._groups:
-            self._change(insertion("groups", tuple(group)), tuple(group.values()))
+            self._change(stored.insertion("groups", tuple(group)), tuple(group.values()))
         for message in self._messages:
-            self._change(insertion("messages", tuple(message)), tuple(message.values()))
+            self._change(stored.insertion("messages", tuple(message)), tuple(message.values()))
         for table, row in (("groups", self._grown), ("sessions", self._session)):
             if row is not None:
                 names = [name for name in row if name != "id"]
@@ -276,7 +264,7 @@ class AppendWriter(PostgresWriter):
                 values = (*(row[name] for name in names), row["id"])
                 self._change(f"UPDATE {table} SET {changes} WHERE id = ?", values)
         for (table, _), left in self._left.items():
-            self._change(insertion(table, tuple(left)), tuple(left.values()))
+            self._change(stored.insertion(table, tuple(left)), tuple(left.values()))
         for statement in self._rest:
             self._change(*statement)
         replies = "DELETE FROM open_replies WHERE session_id = ?"
@@ -288,7 +276,7 @@ class AppendWriter(PostgresWriter):
                 raise OutOfDate from error
             raise
 
-    def _learn(self, tip: Tip) -> None:
+    def _learn(self, tip: stored.Tip) -> None:
         """Know the end of the session as it is now, unless others are quicker anyway."""
         number = self._session["id"]
         if left := self._known.contended.pop(number, 0):
@@ -305,4 +293,4 @@ class AppendWriter(PostgresWriter):
         if len(tips) >= _MOST_TIPS:
             tips.pop(next(iter(tips)))
         last = self._groups[-1] if self._groups else last
-        tips[number] = Tip({**tip.session, **self._session}, last, chains[-2])
+        tips[number] = stored.Tip({**tip.session, **self._session}, last, chains[-2])
