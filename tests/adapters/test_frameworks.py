@@ -26,7 +26,7 @@ USED = {
 WEIGHTS = {
     ("openai_agents.py",): 320,
     ("pydantic_ai.py", "pydantic_live.py"): 120,
-    ("pydantic_parts.py",): 200,
+    ("pydantic_store.py",): 200,
     ("langchain/middleware.py",): 120,
     ("langchain/saver.py",): 200,
 }

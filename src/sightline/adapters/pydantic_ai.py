@@ -18,12 +18,16 @@ from sightline._lazy import lazily
 from sightline.adapters.hub import needs
 
 if TYPE_CHECKING:
-    from sightline.adapters.pydantic_parts import LedgerStore, LiveApps
+    from sightline.adapters.pydantic_live import LiveApps
+    from sightline.adapters.pydantic_store import LedgerStore
 
 __all__ = ["LedgerStore", "LiveApps"]
 
 __getattr__, __dir__ = lazily(
     __name__,
-    {"sightline.adapters.pydantic_parts": "LedgerStore LiveApps"},
+    {
+        "sightline.adapters.pydantic_live": "LiveApps",
+        "sightline.adapters.pydantic_store": "LedgerStore",
+    },
     lambda: needs("pydantic-ai"),
 )
