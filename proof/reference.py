@@ -131,7 +131,7 @@ def _said(annotation: object) -> object:
     if isinstance(annotation, ForwardRef):  # as Python 3.14 has the fields of a named tuple
         return _Text(annotation.__forward_arg__)
     if isinstance(annotation, str):
-        return _Text(annotation)
+        return _Text(re.sub(r"\b[a-z_]+\.(?=[A-Z])", "", annotation))  # a module by its alias
     if get_origin(annotation) in {Union, UnionType}:  # which interpreters spell in two ways
         return _Text(" | ".join(repr(_said(kind)) for kind in get_args(annotation)))
     if annotation is NoneType:

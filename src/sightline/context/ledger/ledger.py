@@ -87,9 +87,6 @@ class Ledger:
         kept = Attachments(attachments)
         self._store = (engine or _engine_for(path))(path, mode=mode, clock=clock)
         self._store.attachments = kept
-        # Its file; of one in a database, what this machine has beside it is named so.
-        self.path = self._store.path
-        self.name = self._store.name  # for people: its path, or its URL without a password
         self._gate = Gate(limits or LedgerLimits(), redact)
         self._history = HistoryReader(self._store)
         self.sessions = Sessions(self._store, self._gate)
@@ -102,6 +99,16 @@ class Ledger:
         self.work = Work(self._store, self._gate)
         self.exchanges = Exchanges(self._store, self._gate)
         self.threads = Threads(self._store, self._gate, self._history)
+
+    @property
+    def path(self) -> Path:
+        """The ledger's file; of one in a database the name for what this machine has beside it."""
+        return self._store.path
+
+    @property
+    def name(self) -> str:
+        """What people are told that it is: its path, or its URL without a password."""
+        return self._store.name
 
     def __enter__(self) -> Self:
         return self
