@@ -83,11 +83,10 @@ visit(tree);
 const pieces = [];
 let at = 0;
 for (const [start, { word, variable, member, isShort }] of [...spots].sort(([a], [b]) => a - b)) {
-  const key = member ?? (isShort ? word : undefined);
-  pieces.push(
-    text.slice(at, start),
-    [key, variable].filter((one) => one !== undefined),
-  );
+  if (member === undefined && variable === undefined) continue;
+  // What one word says twice has two names where only one of them is ours to choose.
+  const both = isShort ? [member ?? word, variable ?? word] : [member ?? variable];
+  pieces.push(text.slice(at, start), both);
   at = start + word.length;
 }
 pieces.push(text.slice(at));

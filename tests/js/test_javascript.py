@@ -63,6 +63,9 @@ let kept = new Kept([3]);
 let fails = () => { try { throw "caught" } catch (reason) { let outer = reason; return outer } };
 let made = [given({ ids: [3, 10] }, 1), first({ id: 7, more: 8 })];
 console.log(Kept.name, kept._sum, ...made.map((one) => JSON.stringify(one)), inner(1), fails());
+export let _named = () => 5;
+let words = { given, JSON, _named };
+console.log(words.given === given, words.JSON === JSON, words._named());
 """
 CASES = 400 if WHOLE else 8
 WORLDS = 2_000 if WHOLE else 200
@@ -333,7 +336,8 @@ def test_a_module_with_short_names_does_what_it_did(tmp_path: Path) -> None:
     names = [sys.executable, "setup/names.py", str(found), str(module)]
     subprocess.run(names, cwd=ROOT, check=True)
     short = module.read_text("utf-8")
-    assert _node(str(module)) == said == 'Kept 3 [1,2,"[3,10]"] {"id":7,"more":8} -4 caught\n'
+    told = 'Kept 3 [1,2,"[3,10]"] {"id":7,"more":8} -4 caught\ntrue true 5\n'
+    assert _node(str(module)) == said == told
     assert "export class Kept" in short
     assert "export let given" in short
     assert not re.search(r"\b(outer|inner|ids|_hidden|reason|first)\b", short)
