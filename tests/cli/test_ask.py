@@ -188,6 +188,10 @@ def test_there_must_be_something_to_go_on_with(shell: Shell) -> None:
     done = shell("ask", "-c", "hi")
     assert done.returncode == 2
     assert b"no session to continue" in done.stderr
+    # As of a variable that is not set: a new conversation is not what was asked for.
+    done = shell("ask", "-r", "", "hi")
+    assert done.returncode == 2
+    assert b"no session ''" in done.stderr
 
 
 @answering(says("", COUNT), says("Done."))

@@ -74,7 +74,7 @@ async def opened_host(
             stack.push_async_callback(keyed.close)
             model = keyed
         opening = Host.open(
-            settings, model=model, env=env, session=resume or None, project=str(Path.cwd()),
+            settings, model=model, env=env, session=resume, project=str(Path.cwd()),
             user_ledger=user_path(), kind=kind,
         )  # fmt: skip
         host = await stack.enter_async_context(opening)

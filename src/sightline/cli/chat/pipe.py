@@ -96,7 +96,7 @@ async def opened(options: ChatOptions) -> AsyncIterator[tuple[Host, tuple[str, .
 
             demo = await stack.enter_async_context(demo_app().serving())
         opening = opened_host(
-            loaded.settings, options.key, resume=options.resume, latest=options.latest,
+            loaded.settings, options.key, resume=options.resume or None, latest=options.latest,
             connect=options.connect,
         )  # fmt: skip
         host = await stack.enter_async_context(opening)
