@@ -54,6 +54,15 @@ def sent(model: ScriptedModel, number: int = -1) -> str:
     return model.requests[number].data.decode()
 
 
+async def test_a_model_that_counts_as_nothing_is_used_all_the_same(tmp_path: Path) -> None:
+    class Empty(ScriptedModel):
+        def __len__(self) -> int:
+            return 0
+
+    async with hosted(tmp_path, Empty(["Hello."])) as (host, model):
+        assert await host.model() is model
+
+
 async def test_an_answer_is_told_and_stored(tmp_path: Path) -> None:
     async with hosted(tmp_path, ["Hello, Ada."]) as (host, model):
         events = await turn(host, "hi")

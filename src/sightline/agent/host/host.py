@@ -350,7 +350,9 @@ class Host(HostDirectory):
 
     async def model(self) -> Model:
         """Return the model, opening it if need be. Raises what keeps it from being used."""
-        return self._model or await self._open_model(self._reference)
+        if self._model is None:
+            return await self._open_model(self._reference)
+        return self._model
 
     async def use_model(self, model: Model | str) -> Model:
         """Go on with another model, opened at once: its name, or the model itself."""
