@@ -252,6 +252,3 @@ def _content(given: Any) -> Iterator[parts.Part]:
         case pa.BinaryContent():
             # Its bytes are in the form.
             yield parts.File(f"{NAME}:{given.identifier}", given.media_type, size=len(given.data))
-
-
-# The apps of a hub: their state, and their tools.

@@ -226,14 +226,14 @@ class LiveTail:
             return SplicePlan(added, f"no state: {found}", shown, keeper)
         index, filler = found
         if line and line[-1].after >= index:
-            return SplicePlan(added, _AS_OPENING, shown, keeper)
+            return SplicePlan(added, _AS_TOLD, shown, keeper)
         if not shown and not world.apps and not world.available:
             return SplicePlan(added, "no state: no app is there")
         now = self._clock()
         sight = look(self._worlds.of(world), now, self._rules, self._count)
         text, is_whole = _text(sight, shown, _since_whole(line), stays=stays)
         if not text:
-            return SplicePlan(added, _AS_OPENING, shown, keeper)
+            return SplicePlan(added, _AS_TOLD, shown, keeper)
         shown = zlib.compress(msgspec.json.encode(sight.shown))
         insert = Insert(
             index,
@@ -274,7 +274,7 @@ class LiveTail:
         return ""
 
 
-_AS_OPENING: Final = "state as told"
+_AS_TOLD: Final = "state as told"
 _insert_of: Final = msgspec.json.Decoder(Insert)
 _states: Final = msgspec.json.Decoder(ShownState)
 

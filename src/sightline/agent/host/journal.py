@@ -498,7 +498,7 @@ CREATE TABLE IF NOT EXISTS tails (
     id INTEGER PRIMARY KEY, session TEXT, sent_at TEXT, data BLOB);
 CREATE INDEX IF NOT EXISTS tails_by_session ON tails (session);
 """
-# Format 1 held what is in the ledger since its format 5 (`context.ledger.takeover`).
+# Format 1 held what is in the ledger since its format 5 (`ledger.sqlite.steps` takes it over).
 _WITHOUT_WORK: Final = """
 DROP TABLE partials;
 DROP TABLE calls;
