@@ -189,12 +189,16 @@ def test_what_has_no_schema_is_an_error_at_registration() -> None:
 
     def positional(x: int, /) -> None: ...
 
+    def marked(since: Any = InvalidInput) -> None: ...
+
     with pytest.raises(InvalidInput, match="'socket'"):
         Parameters.of(odd)
     with pytest.raises(InvalidInput, match="Nowhere"):
         Parameters.of(lost)
     with pytest.raises(InvalidInput, match="by name"):
         Parameters.of(positional)
+    with pytest.raises(InvalidInput, match="the default of 'since'"):
+        Parameters.of(marked)
     with pytest.raises(InvalidInput, match="not a JSON Schema"):
         Parameters.of(lambda a: a, {"a": {"type": "no such type"}})
 

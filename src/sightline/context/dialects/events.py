@@ -1,6 +1,6 @@
 """What comes out of a vendor's stream, the same from all of them, and what it cost.
 
-    (TextDelta | ReasoningDelta)*  ToolCalled*  UsageReported?  Stopped
+    (TextArrived | ReasoningArrived)*  ToolCalled*  UsageArrived?  Stopped
 
 `Stopped` is always there and always last. Its message is what belongs into the ledger.
 Tool calls are told only once the reply is whole: a stream that broke off has none, in

@@ -159,7 +159,7 @@ class App(Scope):
         self.notify()
 
     def forget_view(self, ids: tuple[str, ...]) -> None:
-        """Take what stands at a path for no view, if it was one: what is below it is shown."""
+        """Take what stands at a path for no view: what is below it is shown, and all are told."""
         if self.views.remove("/".join(ids)):
             self.registry.refresh()
         self.notify()

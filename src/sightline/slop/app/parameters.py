@@ -233,7 +233,10 @@ def _derived(
             properties[name]["enum"] = choices
     for name, default in defaults.items():
         if default is not None:
-            properties[name]["default"] = msgspec.to_builtins(default, enc_hook=_dumped)
+            try:
+                properties[name]["default"] = msgspec.to_builtins(default, enc_hook=_dumped)
+            except TypeError as error:
+                raise InvalidInput(f"the default of {name!r}: {error}; give `params`") from None
     if not schema["required"]:
         del schema["required"]
     return schema
