@@ -13,6 +13,7 @@ from sightline.agent.models.scripted import ScriptedModel
 from sightline.config import AppSettings, BridgeSettings, Settings
 from sightline.events import ApprovalAsked, Noticed
 from support.extension import EXTENSION, extension
+from support.page import free_port, listens
 from support.wire import PATIENCE_S
 
 
@@ -62,3 +63,17 @@ async def test_a_port_that_cannot_be_had_is_told(
             notice = await anext(host.events())
     assert isinstance(notice, Noticed)
     assert f"no pages of a browser: cannot serve 127.0.0.1:{port}" in notice.message
+
+
+@pytest.mark.parametrize("asked_for", [False, True])
+async def test_a_port_is_opened_for_pages_only_where_it_was_asked_for(
+    asked_for: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    port = free_port()
+    apps = AppSettings(discover=False, workspace=False, bridge=asked_for)
+    chosen = Settings(apps=apps, bridge=BridgeSettings(port=port))
+    async with Host.open(chosen, model=ScriptedModel([]), ledger=tmp_path / "work.db") as host:
+        if host.hub.bridge is not None:
+            await host.hub.bridge.settled()
+        assert listens(port) is asked_for
