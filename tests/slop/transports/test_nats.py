@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from sightline.errors import InvalidInput, Unauthorized, Unreachable
 from sightline.slop.app.app import App
 from sightline.slop.discovery.directory import Discovery
+from sightline.slop.hub.address import dial_address
 from sightline.slop.hub.client import Client
 from sightline.slop.hub.hub import Hub
 from sightline.slop.transports.nats import Assembler, Broker, _pieces
@@ -29,6 +30,7 @@ from support.share import WHOLE
 from support.shell import Run
 
 pytestmark = pytest.mark.skipif(bool(nats.lacks()), reason=nats.lacks())
+needs_openssl = pytest.mark.skipif(not shutil.which("openssl"), reason="there is no openssl")
 
 
 def test_pieces_of_two_messages_are_not_put_together() -> None:
@@ -261,7 +263,7 @@ async def test_the_broker_decides_who_gets_in_and_no_secret_is_shown() -> None:
         await connect_nats(f"{good}/live")
 
 
-@pytest.mark.skipif(not shutil.which("openssl"), reason="there is no openssl")
+@needs_openssl
 async def test_credentials_of_a_file_over_real_encryption(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -281,6 +283,43 @@ async def test_credentials_of_a_file_over_real_encryption(
             assert b"hello" in (await link.receive() or b"")
             await link.close()
     assert caplog.messages == []
+
+
+@needs_openssl
+async def test_an_encrypted_broker_that_comes_back_is_connected_to_again_and_one_away_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with nats.server(nats.encrypted(tmp_path)) as broker:
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        at = f"nats+tls://127.0.0.1:{broker.port}"
+        async with App("live", "Live").serving(unix=False, nats=at):
+            client = Client(dial_address(f"{at}/live"))
+            watch = client.subscribe()
+            client.start()
+            for _ in range(2):
+                await until(lambda: watch.is_current)
+                broker.kill()
+                await until(lambda: not watch.is_current)
+                broker.start()
+            await until(lambda: watch.is_current)
+            broker.kill()
+            await until(lambda: not watch.is_current)
+            await client.close()
+
+
+@needs_openssl
+async def test_an_encrypted_broker_that_is_away_is_let_go_before_it_has_heard_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with nats.server(nats.encrypted(tmp_path)) as server:
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        broker = Broker(NatsUrl.read(f"nats+tls://127.0.0.1:{server.port}"))
+        await broker.connect()
+        server.kill()
+        await until(lambda: not broker.is_up.is_set())
+        await broker.hear("slop.here", lambda *_: None)
+        await broker.close()
+        assert broker._connection.is_closed
 
 
 async def test_a_broker_that_complains_is_connected_to_again() -> None:

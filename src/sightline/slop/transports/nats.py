@@ -25,12 +25,14 @@ import hashlib
 import logging
 import re
 import struct
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 from zlib import crc32
 
 import msgspec
-from nats.aio.client import Client, Srv
+from nats.aio.client import DEFAULT_BUFFER_SIZE, Client, Srv
+from nats.aio.transport import TcpTransport
 from nats.errors import AuthorizationError, Error
 
 import sightline.slop.protocol.messages as wire
@@ -155,6 +157,20 @@ def _pieces(message: bytes, most: int) -> Iterator[bytes]:
         yield _PIECE.pack(number, count, checksum) + message[number * most : (number + 1) * most]
 
 
+class _Socket(TcpTransport):
+    """The library's socket, which is not closed when it is closing or lost.
+
+    The library closes one that it has lost, and once more when it is told to end. asyncio's TLS
+    forgets the connection at the second close (`_SSLProtocolTransport.close`; being lost counts as
+    the first), and raises AttributeError for whatever is written then, in 3.11.2 also for `abort`.
+    """
+
+    def close(self) -> None:
+        """Close the socket, unless it is."""
+        if self._io_writer is not None and not self._io_writer.is_closing():
+            self._io_writer.close()
+
+
 class _Connection(Client):
     """The library's connection, with a few things of ours.
 
@@ -192,7 +208,12 @@ class _Connection(Client):
 
     async def _connect_to_server(self, s: Srv) -> None:
         self.abort()  # what is left of an attempt that failed
-        await super()._connect_to_server(s)
+        # As the library does, which has no place to name the class of its socket.
+        s.last_attempt = time.monotonic()
+        if self._transport is None:
+            self._transport = _Socket()  # type: ignore[no-untyped-call]
+        timeout_s = self.options["connect_timeout"]
+        await self._transport.connect(s.uri, DEFAULT_BUFFER_SIZE, timeout_s)
 
     @property
     def _writer(self) -> asyncio.StreamWriter | None:
