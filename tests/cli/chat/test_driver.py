@@ -24,6 +24,7 @@ from sightline.agent.host import Host
 from sightline.agent.models.scripted import Cut, ScriptedModel, Stall
 from sightline.cli.chat.cards import Status
 from sightline.cli.chat.driver import ChatDriver
+from sightline.cli.commands.runs import listed_runs
 from sightline.config import AppSettings, ChatSettings, LimitSettings
 from sightline.config.settings import WorkspaceSettings
 from sightline.context.dialects.profiles import profile_for
@@ -407,6 +408,8 @@ async def test_a_command_that_goes_on_is_named_when_the_turn_stops_and_can_be_st
         await until(lambda: "So" in live_of(chat))
         chat.type("\x1b")
         await chat.sees("■ stopped", "◦ run-1 goes on: /runs stop run-1 ends it")
+        # `/runs run-1` shows what there is, and does not wait for a shell that hardly began.
+        await until(lambda: [run.latest for run in listed_runs(chat.host.world)] == ["hi"])
         chat.type("/runs run-1\r")
         await chat.sees("hi\n")
         chat.type("/runs stop 1\r")
