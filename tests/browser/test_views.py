@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Page, expect
+import pytest
+from playwright.sync_api import Page, Route, expect
 
 from browser.chatting import HOSTILE
 from browser.conftest import LINES, VIEWS, Chat, Inspector, view
@@ -132,6 +133,29 @@ def test_the_conversation_has_words_calls_and_results_in_order(page: Page) -> No
     expect(steps.nth(3)).to_contain_text(HOSTILE)
     page.get_by_role("listbox", name="Turns").get_by_role("option").last.click()
     expect(steps.first).to_contain_text("<b>bold</b> & plain")
+
+
+@pytest.mark.parametrize("width", [1280, 800, 390])
+@pytest.mark.parametrize("late", ["**/verdicts", "**/app/views*"])
+def test_the_views_stay_in_their_place_while_what_is_above_them_comes(
+    visit: Callable[..., Page], inspector: Inspector, width: int, late: str
+) -> None:
+    page = visit(inspector.address, viewport={"width": width, "height": 800})
+    verdict = page.get_by_role("article", name="outcome")
+    verdict.wait_for()
+    held: list[Route] = []
+    page.route(late, lambda route: held.append(route))
+    with page.expect_request(late):
+        page.reload(wait_until="commit")
+    views = page.get_by_role("navigation", name="Views")
+    views.wait_for()
+    expect(page.get_by_role("listbox", name="Turns").get_by_role("option")).to_have_count(4)
+    before = views.bounding_box()
+    expect(verdict).to_have_count(0)
+    [waiting] = held
+    waiting.continue_()
+    verdict.wait_for()
+    assert views.bounding_box() == before
 
 
 def test_a_turn_is_seen_while_it_runs(

@@ -1,7 +1,7 @@
 // What became of a turn, in four verdicts: outcome, cache, cost, what changed.
 import { useAnswer } from "app/api";
 import { html } from "app/html";
-import { Problem } from "app/notice";
+import { Problem, VerdictsRoom } from "app/notice";
 import { Excerpt } from "app/prompt";
 import { address, route } from "app/route";
 
@@ -33,12 +33,6 @@ const Cards = ({ data }) => html`<div class="verdicts">
   <${Card} name="changed" verdict=${data.changed} />
 </div>`;
 
-// Where the verdicts will stand, so that what is below them stays where it is.
-const Room = () => html`<div class="verdicts" aria-hidden="true">
-  ${["outcome", "cache", "cost", "changed"].map(
-    (name) => html`<div key=${name} class="verdict"></div>`,
-  )}</div>`;
-
 export const TurnHeader = ({ turn, fresh }) => {
   const { session, request } = route.value;
   const path = `/api/sessions/${session}/turns/${turn.turn}/${request}/verdicts`;
@@ -55,7 +49,7 @@ export const TurnHeader = ({ turn, fresh }) => {
           ${turn.requests === 0 && " · nothing that was sent is recorded"}
           </p>`
     }
-    ${!data && !error && turn.requests > 0 && html`<${Room} />`}
+    ${!data && !error && turn.requests > 0 && html`<${VerdictsRoom} />`}
     ${error && html`<${Problem} error=${error} retry=${retry} />`}
   </section>`;
 };

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { isExport, listen, news, useAnswer } from "app/api";
 import { count, html, revealed } from "app/html";
-import { Empty, Pending } from "app/notice";
+import { Empty, Pending, TurnRoom } from "app/notice";
 import { address, go, route, TITLES, VIEWS } from "app/route";
 import { CHIPS, Filter, Overview, TurnList, useTurns } from "app/turns";
 import { render } from "preact";
@@ -184,6 +184,8 @@ const Session = ({ about, agent }) => {
   const isComing = !current && data && turn !== null && view !== "ledger";
   const { parts, error } = views.value;
   const shows = parts && current && view !== "ledger"; // a turn, not the whole session
+  const isOpening = !data || ((turn !== null || turns.length > 0) && list.rows.get(turn) !== null);
+  const keepsRoom = !shows && view !== "ledger" && isOpening && !list.answer.error;
   const commands = () => [...actions, ...openings(about.sessions)];
   return html`<main>
     <aside aria-label="Turns of the session">
@@ -199,6 +201,7 @@ const Session = ({ about, agent }) => {
           ${" "}gone on with. Each of its requests is a turn here.</p>`
       }
       ${shows && html`<${parts.TurnHeader} turn=${current} fresh=${changes ? fresh : 0} />`}
+      ${keepsRoom && html`<${TurnRoom} />`}
       <${Tabs} />
       ${shows && html`<${parts.Requests} turn=${current} />`}
       ${

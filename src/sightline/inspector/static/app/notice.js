@@ -13,3 +13,12 @@ export const Pending = ({ answer, what }) =>
   answer.error
     ? html`<${Problem} error=${answer.error} retry=${answer.retry} />`
     : html`<p class="notice waiting quiet" role="status">Loading ${what}…</p>`;
+
+// Where the verdicts will stand, so that what is below them stays where it is.
+export const VerdictsRoom = () => html`<div class="verdicts" aria-hidden="true">
+  ${[1, 2, 3, 4].map((at) => html`<div key=${at} class="verdict"></div>`)}</div>`;
+
+// Where a turn's header will stand.
+export const TurnRoom = () => html`<div class="about-turn" aria-hidden="true">
+  <h2>…</h2><p>…</p><${VerdictsRoom} />
+</div>`;
