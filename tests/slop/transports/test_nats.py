@@ -9,6 +9,7 @@ import shutil
 import threading
 from collections import Counter
 from pathlib import Path
+from urllib.parse import urlparse
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,7 @@ from sightline.slop.discovery.directory import Discovery
 from sightline.slop.hub.address import dial_address
 from sightline.slop.hub.client import Client
 from sightline.slop.hub.hub import Hub
-from sightline.slop.transports.nats import Assembler, Broker, _pieces
+from sightline.slop.transports.nats import Assembler, Broker, _pieces, _Socket
 from sightline.slop.transports.nats_link import connect_nats
 from sightline.slop.transports.nats_url import NatsUrl
 from support import nats
@@ -106,9 +107,11 @@ async def test_a_view_is_published_once_and_asked_for_once_by_all_mirrors_of_a_p
         for _ in range(20):
             world.mirror()
         await world.settled()
+        await monitor.settle()  # it hears on a connection of its own, perhaps after the mirrors
         assert seen["ask subscribe"] == 1
         world.change()
         await world.settled()
+        await monitor.settle()
         assert seen["view patch"] == 1
         # A gap: somebody else's change, of which nobody has the one before.
         [feed] = {feed for watch, _ in world.watches for feed in _feeds(world.clients[0])}
@@ -116,6 +119,7 @@ async def test_a_view_is_published_once_and_asked_for_once_by_all_mirrors_of_a_p
         await monitor.say(feed, gap)
         await until(lambda: seen["ask subscribe"] > 1)
         await world.settled()
+        await monitor.settle()
         assert seen["ask subscribe"] == 2
         await monitor.close()
 
@@ -343,6 +347,23 @@ async def test_no_secret_goes_to_a_broker_that_says_it_cannot_encrypt() -> None:
         with pytest.raises(Unreachable, match="no encryption"):
             await connect_nats(f"nats+tls://ana:secret@127.0.0.1:{port}/live")
     assert heard == [b""]
+
+
+async def test_an_interruption_ends_a_connecting_socket_whenever_it_comes() -> None:
+    async def serve(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with listening(serve) as port:
+        for steps in range(25):
+            socket = _Socket()  # type: ignore[no-untyped-call]
+            uri = urlparse(f"nats://127.0.0.1:{port}")
+            connecting = asyncio.ensure_future(socket.connect(uri, 1024, 60))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            interrupted = connecting.cancel()
+            await asyncio.wait([connecting])
+            assert connecting.cancelled() == interrupted
+            socket.close()
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
+from urllib.parse import ParseResult
 from zlib import crc32
 
 import msgspec
@@ -158,12 +159,20 @@ def _pieces(message: bytes, most: int) -> Iterator[bytes]:
 
 
 class _Socket(TcpTransport):
-    """The library's socket, which is not closed when it is closing or lost.
+    """The library's socket, which is not closed when it is closing or lost, nor forgotten open.
 
     The library closes one that it has lost, and once more when it is told to end. asyncio's TLS
     forgets the connection at the second close (`_SSLProtocolTransport.close`; being lost counts as
     the first), and raises AttributeError for whatever is written then, in 3.11.2 also for `abort`.
     """
+
+    async def connect(self, uri: ParseResult, buffer_size: int, connect_timeout: float) -> None:
+        """Open the socket; interrupted or too late, none stays open."""
+        # The library does so by `asyncio.wait_for`, which in 3.11 may forget what was opened while
+        # it was interrupted (python/cpython issue 86296).
+        async with asyncio.timeout(connect_timeout):
+            opened = await asyncio.open_connection(uri.hostname, uri.port, limit=buffer_size)
+        self._io_reader, self._io_writer = self._bare_io_reader, self._bare_io_writer = opened
 
     def close(self) -> None:
         """Close the socket, unless it is."""
