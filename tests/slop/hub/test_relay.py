@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sightline.errors import InvalidInput
@@ -60,6 +60,7 @@ steps = st.lists(
 
 @settings(max_examples=share(2500), deadline=None)
 @given(steps)
+@example([("announce", 0, "b"), ("sleep", 0, "b"), ("announce", 1, "b"), ("announce", 0, "b")])
 def test_who_is_told_what(moves: list[tuple[str, int, str]]) -> None:
     watcher = Watcher()
     relay = Relay(watcher)
@@ -133,6 +134,31 @@ def test_who_is_told_what(moves: list[tuple[str, int, str]]) -> None:
         for other in consumers:
             for opened_key, opening in other.openings.items():
                 assert relay.tabs[opened_key].openings[opening.channel] is opening
+
+
+@pytest.mark.parametrize("then", ["wakes", "changes", "closes", "is lost"])
+def test_the_key_of_a_sleeping_tab_is_not_given_to_another(then: str) -> None:
+    watcher = Watcher()
+    relay = Relay(watcher)
+    sleeper, other = (TabSource(name, lambda _: None) for name in ("e", "f"))
+    relay.hear_source(sleeper, frame("provider-available", "k", provider={"id": "mail"}))
+    relay.hear_source(sleeper, frame("provider-unavailable", "k", reason="asleep"))
+    relay.hear_source(other, frame("provider-available", "k"))
+    match then:
+        case "wakes" | "changes":
+            provider = {"id": "mail" if then == "wakes" else "news"}
+            relay.hear_source(sleeper, frame("provider-available", "k", provider=provider))
+        case "closes":
+            relay.hear_source(sleeper, frame("provider-unavailable", "k"))
+        case _:
+            relay.lose(sleeper)
+    is_back = then in {"wakes", "changes"}
+    assert watcher.tabs == set(relay.tabs) == ({"k", "k-2"} if is_back else {"k-2"})
+    assert relay.tabs["k-2"].source is other
+    relay.hear_source(other, frame("provider-available", "k"))
+    third = TabSource("g", lambda _: None)
+    relay.hear_source(third, frame("provider-available", "k"))
+    assert relay.tabs["k-3" if is_back else "k"].source is third
 
 
 def test_an_extension_shows_only_so_many_tabs() -> None:

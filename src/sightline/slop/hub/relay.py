@@ -183,6 +183,7 @@ class Relay:
         self._watcher = watcher
         self._consumers: list[BridgeConsumer] = []
         self._channels = count(1)
+        self._taken: set[str] = set()  # keys of tabs, also of those asleep
 
     def join(self, consumer: BridgeConsumer) -> None:
         """Take a consumer in; it is told of every tab."""
@@ -200,8 +201,8 @@ class Relay:
         """Note that an extension is not connected any more."""
         for tab in list(source.tabs.values()):
             self._drop(tab, "lost")
-        for tab in source.asleep.values():
-            self._watcher.vanished(tab, "lost")
+        for key in list(source.asleep):
+            self._forget(source, key, "lost")
 
     def open(self, key: str, name: str, take: Send, end: Callable[[Absence], None]) -> Opening:
         """Open a tab. Raises InvalidInput where there is none, or too many have opened it."""
@@ -224,8 +225,8 @@ class Relay:
             case _Unavailable(key, _, reason):
                 if (tab := source.tabs.get(key)) is not None:
                     self._drop(tab, "asleep" if reason == "asleep" else "closed")
-                elif reason != "asleep" and (tab := source.asleep.pop(key, None)) is not None:
-                    self._watcher.vanished(tab, "closed")
+                elif reason != "asleep" and key in source.asleep:
+                    self._forget(source, key, "closed")
             case _Relayed(key, message, channel):
                 self._pass_on(source, key, bytes(message), channel)
             case frame:
@@ -263,7 +264,8 @@ class Relay:
         slept = source.asleep.pop(frame.provider_key, None)
         if known is None and len(source.tabs) + len(source.asleep) >= TABS:
             raise InvalidInput(f"an extension shows at most {TABS} tabs")
-        key = self._free(frame.provider_key) if known is None else known.key
+        before = known or slept
+        key = self._free(frame.provider_key) if before is None else before.key
         transport = "ws" if frame.provider.transport == "ws" else "postmessage"
         provider = msgspec.structs.replace(frame.provider, transport=transport)
         tab = Tab(key, source, frame.provider_key, frame.tab_id or 0, provider)
@@ -275,19 +277,28 @@ class Relay:
                 tab = known
         elif slept is not None and slept.identity != tab.identity:
             self._watcher.vanished(slept, "closed")
+        self._taken.add(key)
         self.tabs[key] = source.tabs[frame.provider_key] = tab
         self._tell_all(_announcement(tab))
         self._watcher.appeared(tab)
 
     def _free(self, key: str) -> str:
-        """Two browsers number their tabs alike, and neither gets the other's."""
+        """Two browsers number their tabs alike; neither gets the other's, nor that of a sleeper."""
         names = chain([key], (f"{key}-{number}" for number in count(2)))
-        return next(name for name in names if name not in self.tabs)
+        return next(name for name in names if name not in self._taken)
+
+    def _forget(self, source: TabSource, source_key: str, absence: Absence) -> None:
+        """Note that a tab that was asleep will not wake."""
+        tab = source.asleep.pop(source_key)
+        self._taken.remove(tab.key)
+        self._watcher.vanished(tab, absence)
 
     def _drop(self, tab: Tab, absence: Absence) -> None:
         del self.tabs[tab.key], tab.source.tabs[tab.source_key]
         if absence == "asleep":
             tab.source.asleep[tab.source_key] = tab
+        else:
+            self._taken.remove(tab.key)
         openings = list(tab.openings.values())
         tab.openings.clear()
         for opening in openings:
