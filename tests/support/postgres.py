@@ -6,6 +6,7 @@ root runs it as the user that its package made.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -113,7 +114,8 @@ class Server:
             self._numbers = None
         pids = [self._process.pid, *_children(self._process.pid)]
         for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # one that just ended by itself
+                os.kill(pid, signal.SIGKILL)
         # A server that nobody waited for counts as running, and another would not start.
         self._process.wait()
         deadline = time.monotonic() + _START_S
