@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import msgspec
 import pytest
 
 from agent.host.helpers import hosted, invoke, turn
+from sightline.agent.host.journal import Journal
 from sightline.agent.models.scripted import ScriptedModel
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.ledger import Ledger, StoredUsage
@@ -23,6 +27,8 @@ from sightline.inspector import wires
 from sightline.inspector.reader import RecordReader
 from support.exports import recorded
 from support.live import LiveApp
+
+ASKING = 16
 
 
 @pytest.fixture
@@ -43,6 +49,31 @@ def reader(tmp_path: Path, sent: list[bytes]) -> Iterator[RecordReader]:
     assert sent
     with Ledger(tmp_path / "work.db", mode="read") as ledger:
         yield RecordReader(ledger)
+
+
+def test_who_asks_first_at_the_same_time_is_answered_from_one_journal(
+    reader: RecordReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Journal] = []
+    met = threading.Barrier(2)
+
+    class Counted(Journal):
+        def _open(self) -> None:
+            opened.append(self)
+            with suppress(threading.BrokenBarrierError):  # nobody else opens it: as it should be
+                met.wait(timeout=0.5)
+            super()._open()
+
+    monkeypatch.setattr("sightline.inspector.reader.Journal", Counted)
+    together = threading.Barrier(ASKING)
+
+    def ask(_: int) -> int:
+        together.wait()
+        return len(reader.turns(1)["turns"])
+
+    with ThreadPoolExecutor(ASKING) as threads:
+        assert list(threads.map(ask, range(ASKING))) == [3] * ASKING
+    assert len(opened) == 1
 
 
 def as_sent(answer: dict[str, Any]) -> Any:

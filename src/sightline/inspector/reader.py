@@ -112,6 +112,7 @@ class RecordReader:
         self._agents = AgentRecords(ledger, self._open_journal)
         self._turns = TurnRecords(ledger, self._open_journal)
         self._journal: Journal | None = None
+        self._journal_lock = threading.Lock()
         self._file = _inode(ledger.path)
         self._revision = 0
         self._states: dict[int, _State] = {}
@@ -480,12 +481,16 @@ class RecordReader:
     # The journal.
 
     def _open_journal(self) -> Journal | None:
-        """Open the journal as soon as there is one; another one, once it was deleted."""
-        if self._journal is not None and self._journal.is_gone:
-            self._journal = None
-        if self._journal is None and journal_path(self._ledger.path).exists():
-            self._journal = Journal(self._ledger.path, read_only=True)
-        return self._journal
+        """Open the journal as soon as there is one; another one, once it was deleted.
+
+        One thread opens it: of two that do, the second may find the file locked by the first.
+        """
+        with self._journal_lock:
+            if self._journal is not None and self._journal.is_gone:
+                self._journal = None
+            if self._journal is None and journal_path(self._ledger.path).exists():
+                self._journal = Journal(self._ledger.path, read_only=True)
+            return self._journal
 
     def _lines(self, session: int, turn: int | None = None) -> list[RequestLine]:
         journal = self._open_journal()

@@ -44,6 +44,7 @@ from sightline.slop.protocol.world import World
 
 Noted: TypeAlias = Literal["calls", "waits", "answers"]
 
+BUSY_TIMEOUT_MS: Final = 10_000
 CHAIN: Final = 64  # requests that are written as differences before one is written whole
 _MIB: Final = 1024 * 1024
 _UNUSED_PIECES: Final = (
@@ -512,7 +513,10 @@ def open_journal(path: Path, *, read_only: bool) -> apsw.Connection:
     """Open the file; one that is damaged or of another format is begun anew."""
     if read_only:
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-        return apsw.Connection(f"{path.absolute().as_uri()}?mode=ro", flags=flags)
+        connection = apsw.Connection(f"{path.absolute().as_uri()}?mode=ro", flags=flags)
+        # SQLite, WAL: who opens the file first or closes it last has it alone for a moment.
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        return connection
     try:
         return _configured(path)
     except (apsw.NotADBError, apsw.CorruptError, OtherFormatError):
@@ -544,7 +548,7 @@ def _configured(path: Path) -> apsw.Connection:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     connection = apsw.Connection(str(path))
     try:
-        connection.set_busy_timeout(10_000)
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
