@@ -32,7 +32,16 @@ from setup.readme import relative_links
 from proof.install import install
 from sightline._distribution import __version__
 
-__all__ = ["by_hand", "contents", "licences", "main", "project_urls", "tell_urls", "unlinked"]
+__all__ = [
+    "by_hand",
+    "contents",
+    "licences",
+    "main",
+    "project_urls",
+    "tell_urls",
+    "unlinked",
+    "unwritten",
+]
 
 ROOT = Path(__file__).parent.parent
 MAX_BYTES = 1_500_000
@@ -71,7 +80,7 @@ def main(tools: Path, address: str = "") -> int:
             "the same bytes twice": lambda: differences(built, again),
             "what is in the wheel": lambda: contents(wheel),
             "licences of what is bundled": lambda: licences(wheel),
-            "change log": unwritten,
+            "change log": lambda: unwritten((ROOT / "CHANGELOG.md").read_text("utf-8")),
             "metadata and README": lambda: said(tools / "twine", "check", "--strict", *built),
             "project URLs": lambda: unlinked(wheel, urls),
             "hosted CI": lambda: linted(tools),
@@ -192,11 +201,12 @@ def _package(source: str) -> str:
     return f"{first}/{second}" if first.startswith("@") else first
 
 
-def unwritten() -> Iterator[str]:
-    """Say what the change log lacks of this version."""
-    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+def unwritten(text: str) -> Iterator[str]:
+    """Say what a change log lacks of this version."""
     if not re.search(rf"^## {re.escape(__version__)} · \d{{4}}-\d\d-\d\d$", text, re.MULTILINE):
         yield f"no heading `## {__version__} · YYYY-MM-DD` in CHANGELOG.md"
+    if re.search(r"^## Unreleased\n+[^#\n]", text, re.MULTILINE):
+        yield f"what is under `## Unreleased` is released with {__version__}: say so"
 
 
 def said(*command: str | Path) -> Iterator[str]:

@@ -28,7 +28,16 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from proof.install import PROGRAMS, extras, plan
-from proof.release import by_hand, contents, licences, metadata, project_urls, tell_urls, unlinked
+from proof.release import (
+    by_hand,
+    contents,
+    licences,
+    metadata,
+    project_urls,
+    tell_urls,
+    unlinked,
+    unwritten,
+)
 from setup.readme import ReadmeHook, relative_links
 
 from sightline._distribution import NAME, __version__
@@ -176,6 +185,16 @@ def test_a_wheel_without_the_projects_urls_is_no_release(built: Path) -> None:
     assert list(unlinked(wheel, project_urls("https://host.example/we/it"))) == [
         "no Source", "no Documentation", "no Issues", "no Changelog",
     ]  # fmt: skip
+
+
+def test_a_change_log_that_says_less_than_the_release_has_is_noticed() -> None:
+    written = f"# Changelog\n\n## {__version__} · 2026-11-18\n\nThe first release.\n"
+    assert list(unwritten(written)) == []
+    assert list(unwritten(f"## Unreleased\n\n{written}")) == []
+    [fault] = unwritten("# Changelog\n")
+    assert fault.startswith("no heading")
+    [fault] = unwritten(f"## Unreleased\n- Fixed: a fault.\n\n{written}")
+    assert "## Unreleased" in fault
 
 
 def test_a_wheel_that_is_built_again_is_the_same_and_needs_no_npm(built: Path) -> None:
