@@ -298,6 +298,22 @@ async def test_a_key_that_is_held_down_answers_one_question_and_its_enter_sends_
         assert screen.driver.lines == ["a draft!"]
 
 
+@pytest.mark.parametrize(
+    ("answers", "typed", "answer"),
+    [({"y": "yes"}, "yhello\r", "yes"), ({}, "because\rhello\r", "because")],
+)
+async def test_what_is_typed_behind_an_answer_is_said_next(
+    answers: dict[str, str], typed: str, answer: str
+) -> None:
+    async with running() as screen:
+        asked = asyncio.create_task(screen.terminal.ask("do it?", answers))
+        await until(lambda: bool(screen.terminal.asking))
+        screen.type(typed)  # in one go, as a slow line hands it over
+        assert await asked == answer
+        await screen.driver.until(1)
+        assert screen.driver.lines == ["hello"]
+
+
 async def test_a_line_is_asked_for_where_a_key_will_not_do() -> None:
     async with running() as screen:
         asked = asyncio.create_task(screen.terminal.ask("why not?", {}, "it is "))
@@ -321,6 +337,16 @@ async def test_turning_away_from_a_question_is_no_answer() -> None:
         await until(lambda: screen.terminal._question is not None)
         screen.type("\x1b")
         assert await asked == ""
+
+
+async def test_who_turns_away_from_a_question_has_what_was_waiting_to_edit() -> None:
+    async with running() as screen:
+        screen.driver.waiting = "and then this"
+        asked = asyncio.create_task(screen.terminal.ask("do it?", {"y": "yes", "n": ""}))
+        await until(lambda: bool(screen.terminal.asking))
+        screen.type("\x1b")
+        assert await asked == ""
+        assert screen.terminal._session.default_buffer.text == "and then this"
 
 
 async def test_questions_come_one_after_the_other() -> None:

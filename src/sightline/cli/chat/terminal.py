@@ -249,7 +249,7 @@ class Terminal:
             await self.drain()
             buffer = self._session.default_buffer
             future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-            self._question = Question(text, answers, future, buffer.text)
+            self._question = question = Question(text, answers, future, buffer.text)
             buffer.reset()
             buffer.text = begun
             buffer.cursor_position = len(begun)
@@ -257,9 +257,19 @@ class Terminal:
             try:
                 return await future
             finally:
-                buffer.text, self._question = self._question.draft, None
-                buffer.cursor_position = len(buffer.text)
-                self.redraw()
+                self._close(question)
+
+    def _close(self, question: Question, answer: str = "") -> None:
+        """Answer a question and give the prompt back at once: the next key is not for it."""
+        if self._question is not question:
+            return
+        if not question.answer.done():
+            question.answer.set_result(answer)
+        self._question = None
+        buffer = self._session.default_buffer
+        buffer.text = question.draft
+        buffer.cursor_position = len(buffer.text)
+        self.redraw()
 
     async def outside(self, work: Callable[[], _T]) -> _T:
         """Run something that needs the whole terminal, in a thread."""
@@ -336,15 +346,15 @@ class Terminal:
             self._typed_at = now
             return
         held_down = key == self._answer_key and now - self._answered_at < _PAUSE_S
-        if held_down or question.answer.done():
+        if held_down:
             self._answered_at = now
         elif (meaning := question.answers.get(key.lower())) is not None:
             self._answer_key, self._answered_at = key, now
-            question.answer.set_result(meaning)
+            self._close(question, meaning)
 
     def _cancel(self) -> None:
-        if self._question is not None and not self._question.answer.done():
-            self._question.answer.set_result("")
+        if self._question is not None:
+            self._close(self._question)
         if self.driver is not None:
             waiting = self.driver.cancel()
             buffer = self._session.default_buffer
@@ -377,7 +387,7 @@ class Terminal:
         def _(event: KeyPressEvent) -> None:
             question = self._question
             if question is not None and not question.answers and self.asking:
-                question.answer.set_result(event.current_buffer.text)
+                self._close(question, event.current_buffer.text)
 
         @keys.add(Keys.Any, filter=choosing)
         def _(event: KeyPressEvent) -> None:
