@@ -314,6 +314,42 @@ async def test_what_is_typed_behind_an_answer_is_said_next(
         assert screen.driver.lines == ["hello"]
 
 
+@pytest.mark.parametrize(
+    ("typed", "line"),
+    [("yes\r", ""), ("YES\r", ""), ("y\r", ""), ("yesterday", "esterday"), ("yellow", "ellow")],
+)
+async def test_the_rest_of_a_word_that_answers_is_not_said(typed: str, line: str) -> None:
+    async with running() as screen:
+        terminal = screen.terminal
+        asked = asyncio.create_task(terminal.ask("do it?", {"y": "yes", "yes": "yes", "n": ""}))
+        await until(lambda: bool(terminal.asking))
+        screen.time, screen.pause = screen.time + 1, 0
+        screen.type(typed)
+        assert await asked == "yes"
+        screen.time += 1
+        screen.type("!")
+        await until(lambda: terminal._text.endswith("!"))
+        assert terminal._text == f"{line}!"
+        assert screen.driver.lines == []
+
+
+async def test_a_no_in_full_gives_no_reason() -> None:
+    async with running() as screen:
+        terminal = screen.terminal
+        asked = asyncio.create_task(terminal.ask("do it?", {"n": "no", "no": "no"}))
+        await until(lambda: bool(terminal.asking))
+        screen.time, screen.pause = screen.time + 1, 0
+        screen.type("n")
+        assert await asked == "no"
+        why = asyncio.create_task(terminal.ask("why not?", {}))
+        await until(lambda: bool(terminal.asking))
+        screen.type("o\r")
+        await until(lambda: terminal._spelled != [])
+        screen.time += 1
+        screen.type("not now\r")
+        assert await why == "not now"
+
+
 async def test_a_line_is_asked_for_where_a_key_will_not_do() -> None:
     async with running() as screen:
         asked = asyncio.create_task(screen.terminal.ask("why not?", {}, "it is "))

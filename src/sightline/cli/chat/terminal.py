@@ -34,6 +34,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory, ThreadedHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import Output
 from prompt_toolkit.styles import DynamicStyle, Style
@@ -114,6 +115,9 @@ class Terminal:
         self._typed_at = -math.inf
         self._answered_at = -math.inf
         self._answer_key = ""
+        # Of the word that the last answer is short for, behind its key: what was typed, what not.
+        self._spelled: list[KeyPress] = []
+        self._unspelled = ""
         self.driver: Driver | None = None
         self._question: Question | None = None
         self._asking = asyncio.Lock()
@@ -350,7 +354,12 @@ class Terminal:
             self._answered_at = now
         elif (meaning := question.answers.get(key.lower())) is not None:
             self._answer_key, self._answered_at = key, now
+            words = [word for word, said in question.answers.items() if said == meaning]
+            self._spelled, self._unspelled = [], max(words, key=len).removeprefix(key.lower())
             self._close(question, meaning)
+
+    def _has_just_answered(self) -> bool:
+        return self._clock() - self._answered_at < _PAUSE_S
 
     def _cancel(self) -> None:
         if self._question is not None:
@@ -367,12 +376,15 @@ class Terminal:
         busy = Condition(self._is_busy)
         asking = Condition(lambda: self._question is not None)
         choosing = Condition(lambda: self._question is not None and bool(self._question.answers))
+        spelling = Condition(
+            lambda: bool(self._spelled or self._unspelled) and self._has_just_answered()
+        )
         empty = Condition(lambda: not self._text)
 
         @keys.add("enter", filter=~asking)
         def _(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
-            if self._clock() - self._answered_at < _PAUSE_S:
+            if self._has_just_answered():
                 return
             self._typed_at = -math.inf
             if buffer.complete_state is not None and buffer.complete_state.current_completion:
@@ -386,6 +398,8 @@ class Terminal:
         @keys.add("enter", filter=asking)
         def _(event: KeyPressEvent) -> None:
             question = self._question
+            if self._spelled and self._has_just_answered():
+                return
             if question is not None and not question.answers and self.asking:
                 self._close(question, event.current_buffer.text)
 
@@ -393,6 +407,17 @@ class Terminal:
         def _(event: KeyPressEvent) -> None:
             if self._question is not None and event.data.isprintable():
                 self._key(self._question, event.data)
+
+        # Who answers with the whole word, and Enter, means no more by it.
+        @keys.add(Keys.Any, filter=spelling)
+        def _(event: KeyPressEvent) -> None:
+            self._spelled += event.key_sequence
+            if self._unspelled and event.data.lower() == self._unspelled[0]:
+                self._unspelled = self._unspelled[1:]
+                self._answered_at = self._clock()
+            else:
+                typed, self._spelled, self._unspelled = self._spelled, [], ""
+                event.app.key_processor.feed_multiple(typed, first=True)
 
         @keys.add(Keys.BracketedPaste, filter=choosing)
         def _(event: KeyPressEvent) -> None:
