@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from agent.workspace.conftest import wait_until_gone
 from sightline.agent.models.keys import Key
-from sightline.agent.workspace.command import HEAD, TAIL, Finished, passed, run_command
+from sightline.agent.workspace.command import HEAD, TAIL, Finished, leader, passed, run_command
 
 
 def run(
@@ -138,6 +139,27 @@ def _marked(mark: str) -> list[str]:
             if mark.encode() in place.read_bytes():
                 found.append(place.parent.name)
     return found
+
+
+# Has the command's process tell the reaper to stop before it leads a group of its own.
+_STOPPED_EARLY = """
+import os, runpy, signal, sys
+setsid, reaper = os.setsid, os.getpid()
+def stopped_early():
+    os.kill(reaper, signal.SIGTERM)
+    while os.getppid() == reaper and signal.SIGTERM not in signal.sigpending():
+        pass
+    setsid()
+os.setsid = stopped_early
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a command has a reaper on Linux alone")
+def test_one_that_is_stopped_before_it_has_a_group_is_ended() -> None:
+    command = [sys.executable, "-c", _STOPPED_EARLY, leader()[-1], "/bin/sh", "-c", ":"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
 
 
 def test_a_signal_is_told_as_one(tmp_path: Path) -> None:

@@ -58,13 +58,21 @@ def _followed(shell: int) -> int:
     while (status := _reaped(shell)) is None:
         left = _LIMIT_S if deadline is None else deadline - time.monotonic()
         if deadline is not None and left <= 0:
-            os.killpg(shell, signal.SIGKILL)
+            _signal(shell, signal.SIGKILL)
             left = _GRACE_S
         received = signal.sigtimedwait(_AWAITED, left)
         if received is not None and received.si_signo == signal.SIGTERM and deadline is None:
-            os.killpg(shell, signal.SIGTERM)
+            _signal(shell, signal.SIGTERM)
             deadline = time.monotonic() + _GRACE_S
     return status
+
+
+def _signal(shell: int, number: signal.Signals) -> None:
+    """Signal the shell and its group; before it leads one there is only itself."""
+    try:
+        os.killpg(shell, number)
+    except ProcessLookupError:
+        os.kill(shell, number)
 
 
 def _reaped(shell: int) -> int | None:
