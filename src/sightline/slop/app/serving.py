@@ -249,8 +249,8 @@ class Serving:
         self._sweep_at = None
         for line in self._lines.values():
             # Over stdio there is one reader, and the app ends when it is let go.
-            is_parent = line.link.peer.transport == "stdio"
-            if not is_parent and line.unread_s() >= self.patience.unread_s:
+            is_spared = line.link.peer.transport == "stdio" or line.end.expired()
+            if not is_spared and line.unread_s() >= self.patience.unread_s:
                 line.end.reschedule(0)
         if self._lines:
             self._schedule_sweep()
