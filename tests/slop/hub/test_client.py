@@ -279,6 +279,7 @@ async def test_a_snapshot_that_does_not_come_is_asked_for_again() -> None:
     async def dial() -> Link:
         return ours
 
+    ours.peer = Peer("memory", start_s=PATIENCE_S)  # so long the hello may take
     async with Client(dial, handshake_s=0.05) as client:
         watch = client.subscribe()
         wire = Wire(theirs)
@@ -341,8 +342,8 @@ async def test_who_is_turned_away_and_not_hung_up_on_is_told_why() -> None:
     async def dial() -> Link:
         return ours
 
+    await Wire(theirs).send(refusal("unauthorized", "bring a token"))
     async with Client(dial, handshake_s=0.01, reconnect=False) as client:
-        await Wire(theirs).send(refusal("unauthorized", "bring a token"))
         with pytest.raises(Unauthorized, match="bring a token"):
             await client.ready()
 

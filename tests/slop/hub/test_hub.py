@@ -105,12 +105,14 @@ async def test_a_world_never_changes(tmp_path: Path) -> None:
 
 
 async def test_a_lazy_hub_connects_when_asked_and_lets_go_when_idle(tmp_path: Path) -> None:
-    lazy = hub_over(tmp_path, lazy=True, idle_s=0.05)
+    lazy = hub_over(tmp_path, lazy=True, idle_s=3600)
     async with running(tmp_path, LiveApp(app_id="mail")), lazy as hub:
         assert hub.world.apps == ()
         assert available(hub) == ["mail"]
         assert (await hub.query("mail", depth=0)).id == "app"
         assert available(hub) == []
+        hub._idle_s = 0.05
+        await hub.client("mail")
         await until(hub, lambda world: not world.apps)
         assert available(hub) == ["mail"]
 
