@@ -19,7 +19,7 @@ from examples.kanban import serve
 from playwright.sync_api import Page, sync_playwright
 
 from browser.conftest import FLAGS, ROOT, chromium
-from support.page import free_port
+from support.loopback import reserved_port
 from support.person import Person
 from support.vendors.answers import Call, Says, says
 from support.vendors.server import Vendor
@@ -92,11 +92,11 @@ ANSWERS: Final = (
 
 def draw(page: Page, home: Path) -> None:
     """Have the chat beside the board, and keep both as a picture."""
-    port, settings = free_port(), home / "config.toml"
-    settings.write_text(SETTINGS.format(port=port))
-    page.add_init_script(dialling(port))
+    settings = home / "config.toml"
     page.route("**/beside", lambda route: route.fulfill(body=FRAME, content_type="text/html"))
-    with served() as address, Vendor(*ANSWERS) as vendor:
+    with reserved_port() as port, served() as address, Vendor(*ANSWERS) as vendor:
+        settings.write_text(SETTINGS.format(port=port))
+        page.add_init_script(dialling(port))
         person = Person(home, vendor, "chat", TERM="dumb", SIGHTLINE_CONFIG=str(settings))
         page.goto(f"{address}beside")
         board = page.frame_locator("iframe")

@@ -41,7 +41,7 @@ from sightline.slop.hub.browser import BrowserBridge
 from sightline.slop.hub.hub import Hub
 from sightline.slop.protocol.text import format_tree
 from sightline.slop.protocol.tree import Node
-from support.page import free_port
+from support.loopback import reserved_port
 from support.share import WHOLE
 from support.wire import PATIENCE_S
 
@@ -360,27 +360,31 @@ async def test_a_page_is_found_however_late_it_says_so_and_names_no_other_host(
 @whole
 async def test_the_deployed_bridge_and_consumer_are_served(browser: Browser, hub: Hub) -> None:
     assert hub.bridge is not None
-    port = free_port()
-    bridge = BridgeServer(f"ws://127.0.0.1:{port}/slop-bridge")
-    await bridge.start()
-    announced = asyncio.Event()
-    bridge.on_provider_change(announced.set)
-    await browser.pair(port)
-    page = await browser.open("deployed.example")
-    async with asyncio.timeout(PATIENCE_S):
-        await announced.wait()
-    [provider] = bridge.providers()
-    assert (provider.id, provider.name, provider.transport) == ("counter", "Counter", "postmessage")
-    consumer = SlopConsumer(BridgeRelayTransport(bridge, provider.provider_key))
-    await consumer.connect()
-    subscription = (await consumer.subscribe("/"))["id"]
-    assert (await consumer.invoke("/count", "add", {"by": 5}))["status"] == "ok"
-    tree = consumer.get_tree(subscription)
-    assert tree is not None
-    assert tree.children[0].properties == {"count": 5}
-    await page.close()
-    await browser.pair(hub.bridge.port, hub.bridge.token)
-    await bridge.stop()
+    with reserved_port() as port:
+        bridge = BridgeServer(f"ws://127.0.0.1:{port}/slop-bridge")
+        await bridge.start()
+        announced = asyncio.Event()
+        bridge.on_provider_change(announced.set)
+        await browser.pair(port)
+        page = await browser.open("deployed.example")
+        async with asyncio.timeout(PATIENCE_S):
+            await announced.wait()
+        [provider] = bridge.providers()
+        assert (provider.id, provider.name, provider.transport) == (
+            "counter",
+            "Counter",
+            "postmessage",
+        )
+        consumer = SlopConsumer(BridgeRelayTransport(bridge, provider.provider_key))
+        await consumer.connect()
+        subscription = (await consumer.subscribe("/"))["id"]
+        assert (await consumer.invoke("/count", "add", {"by": 5}))["status"] == "ok"
+        tree = consumer.get_tree(subscription)
+        assert tree is not None
+        assert tree.children[0].properties == {"count": 5}
+        await page.close()
+        await browser.pair(hub.bridge.port, hub.bridge.token)
+        await bridge.stop()
 
 
 async def test_an_agent_and_a_person_move_cards_on_the_same_board(

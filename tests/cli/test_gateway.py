@@ -7,7 +7,6 @@ import json
 import os
 import resource
 import signal
-import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from sightline.cli.gateway import _Screen, chosen
 from sightline.context.ledger import Ledger
 from sightline.errors import InvalidInput
 from sightline.gateway.observer import Passed
+from support.loopback import reserved_port
 from support.shell import PROGRAM, Run
 from support.vendors.answers import Ignores, says
 from support.vendors.server import Vendor
@@ -157,9 +157,7 @@ def test_a_request_that_was_on_its_way_is_kept_when_the_gateway_is_ended(
 
 def test_a_killed_gateway_keeps_all_that_it_told_of_and_is_found_again(tmp_path: Path) -> None:
     db, body = tmp_path / "l.db", json.dumps({"model": "m", "messages": []}).encode()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with Vendor(says("hello there")) as vendor:
+    with reserved_port() as port, Vendor(says("hello there")) as vendor:
         command = [PROGRAM, "gateway", "--db", str(db), "--json", "--port", str(port)]
         environment = {**os.environ, **vendor.environment(), "XDG_STATE_HOME": str(tmp_path)}
         told: list[dict[str, Any]] = []

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -19,6 +18,7 @@ import pytest
 from sightline.context.ledger import Ledger
 from sightline.gateway.bodies import api_of, pieces_of
 from support.agents import LONGEST_S, Agent, Claude, Codex, PlainCodex, installed
+from support.loopback import reserved_port
 from support.share import WHOLE
 from support.shell import PROGRAM
 from support.vendors.answers import Answer, Call, Refuses, says
@@ -148,13 +148,11 @@ def test_an_agent_goes_on_when_a_killed_gateway_is_back_and_no_record_is_lost(
     kind: type[Agent], tmp_path: Path
 ) -> None:
     db = tmp_path / "l.db"
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
 
     def gateway() -> tuple[subprocess.Popen[str], Led]:
         server = stack.enter_context(
             subprocess.Popen(
-                [PROGRAM, "gateway", "--db", str(db), "--json", "--port", port], text=True,
+                [PROGRAM, "gateway", "--db", str(db), "--json", "--port", str(port)], text=True,
                 env={**os.environ, **vendor.environment(), "XDG_STATE_HOME": str(tmp_path)},
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             )
@@ -165,6 +163,7 @@ def test_an_agent_goes_on_when_a_killed_gateway_is_back_and_no_record_is_lost(
         return server, Led(dict(line.split("=", 1) for line in lines))
 
     with ExitStack() as stack:
+        port = stack.enter_context(reserved_port())
         vendor, agent = stack.enter_context(Vendor(DONE)), kind(tmp_path, tmp_path / "apps")
         server, led = gateway()
         assert "All is done." in agent.begin(led, "Begin.").communicate(timeout=LONGEST_S)[0]

@@ -1,12 +1,30 @@
-"""A plain server on loopback, whose connections end before the test does."""
+"""Loopback: a plain server whose connections end before the test does, and a port for another."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 LONGEST_S = 30
+
+
+@contextmanager
+def reserved_port() -> Iterator[int]:
+    """A port for a program that will listen there, and perhaps again: nobody else is given it.
+
+    It is bound, which Linux allows once more to whoever says SO_REUSEADDR, as servers do. While
+    nobody listens who calls is refused, and cannot come to be connected with itself.
+    """
+    with socket.socket() as place:
+        place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        place.bind(("127.0.0.1", 0))
+        port: int = place.getsockname()[1]
+        if sys.platform != "linux":
+            place.close()
+        yield port
 
 
 @asynccontextmanager

@@ -19,6 +19,8 @@ from typing import Any
 
 import nkeys  # type: ignore[import-untyped]
 
+from support.loopback import reserved_port
+
 _START_S = 30.0
 
 
@@ -30,10 +32,8 @@ def lacks() -> str:
 class Server:
     """A broker that can be killed, stopped and started again where it was."""
 
-    def __init__(self, directory: Path, *settings: str) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+    def __init__(self, directory: Path, port: int, *settings: str) -> None:
+        self.port = port
         self.url = f"nats://127.0.0.1:{self.port}"
         self._config = directory / "nats.conf"
         lines = ["host: 127.0.0.1", f"port: {self.port}", f'log_file: "{directory / "log"}"']
@@ -75,8 +75,8 @@ class Server:
 @contextmanager
 def server(*settings: str) -> Iterator[Server]:
     """A server for a block; nothing is left of it."""
-    with tempfile.TemporaryDirectory(prefix="nats") as directory:
-        started = Server(Path(directory), *settings)
+    with tempfile.TemporaryDirectory(prefix="nats") as directory, reserved_port() as port:
+        started = Server(Path(directory), port, *settings)
         try:
             yield started
         finally:

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from support.loopback import reserved_port
 from support.shell import PROGRAM
 
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -45,13 +46,6 @@ async def run_code(source: str, where: str, names: dict[str, Any]) -> str:
         if inspect.isawaitable(made):
             await made
     return out.getvalue()
-
-
-def free_port() -> int:
-    """A port of loopback that nobody had a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-        return port
 
 
 def listens(port: int) -> bool:
@@ -82,6 +76,10 @@ class Page:
 
     async def run(self) -> int:
         """Run everything; returns how many blocks there were. Raises AssertionError."""
+        with contextlib.ExitStack() as self._reserved:
+            return await self._run()
+
+    async def _run(self) -> int:
         names: dict[str, Any] = {"__name__": "tutorial"}
         printed = ""
         try:
@@ -109,7 +107,7 @@ class Page:
         known = self._announced()
         port = 0
         if shown := PORT.search(command):
-            port = self.ports[shown[0]] = free_port()
+            port = self.ports[shown[0]] = self._reserved.enter_context(reserved_port())
             command = PORT.sub(str(port), command)
         self.started.append(
             subprocess.Popen(

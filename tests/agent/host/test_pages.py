@@ -13,7 +13,8 @@ from sightline.agent.models.scripted import ScriptedModel
 from sightline.config import AppSettings, BridgeSettings, Settings
 from sightline.events import ApprovalAsked, Noticed
 from support.extension import EXTENSION, extension
-from support.page import free_port, listens
+from support.loopback import reserved_port
+from support.page import listens
 from support.wire import PATIENCE_S
 
 
@@ -70,10 +71,10 @@ async def test_a_port_is_opened_for_pages_only_where_it_was_asked_for(
     asked_for: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    port = free_port()
     apps = AppSettings(discover=False, workspace=False, bridge=asked_for)
-    chosen = Settings(apps=apps, bridge=BridgeSettings(port=port))
-    async with Host.open(chosen, model=ScriptedModel([]), ledger=tmp_path / "work.db") as host:
-        if host.hub.bridge is not None:
-            await host.hub.bridge.settled()
-        assert listens(port) is asked_for
+    with reserved_port() as port:
+        chosen = Settings(apps=apps, bridge=BridgeSettings(port=port))
+        async with Host.open(chosen, model=ScriptedModel([]), ledger=tmp_path / "work.db") as host:
+            if host.hub.bridge is not None:
+                await host.hub.bridge.settled()
+            assert listens(port) is asked_for
