@@ -111,6 +111,40 @@ def test_a_full_disk_is_one_line_and_an_exit_code(command: str) -> None:
     assert (done.returncode, done.stderr) == (9, line)
 
 
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("tree check", 0), ("tokens", 0), ("ledger path", 0), ("tree check nowhere", 2)],
+)
+@pytest.mark.parametrize("without", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_changes_no_exit_code(
+    command: str, code: int, without: str
+) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"exec '{PROGRAM}' {command} {without}"],
+        input=b'{"id":"r","type":"t"}',
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert b"unexpected" not in done.stderr
+    assert done.returncode == (2 if command == "tree check" and "<&-" in without else code)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here that is always full")
+@pytest.mark.parametrize(
+    ("command", "code"), [("tokens", 0), ("tree check nowhere", 2), ("tokens > /dev/full", 9)]
+)
+def test_what_cannot_be_said_on_stderr_changes_no_exit_code(command: str, code: int) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"exec '{PROGRAM}' {command} 2> /dev/full"],
+        input=b"text",
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == code
+
+
 def test_every_error_has_a_code_of_its_own_and_a_documented_exit() -> None:
     found: list[type[SightlineError]] = [SightlineError]
     for error in found:

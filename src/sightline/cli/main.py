@@ -13,7 +13,7 @@ import click
 
 from sightline._distribution import __version__
 from sightline.cli.options import examples
-from sightline.cli.out import clean_logs, notice, write_text
+from sightline.cli.out import clean_logs, notice, open_missing, write_text
 from sightline.errors import SightlineError
 
 if TYPE_CHECKING:
@@ -159,6 +159,7 @@ def completion(context: click.Context, shell: str) -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit; the entry point of `sightline`."""
+    open_missing()
     _forget_relative_folders()
     if any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ):
         from sightline.cli.tracing import send_traces

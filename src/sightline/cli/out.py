@@ -19,6 +19,8 @@ import sys
 import termios
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Final, Protocol, Self, TextIO
 
 import click
@@ -30,6 +32,18 @@ _CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
 _GREEN: Final = "\x1b[32m"
 _RESET: Final = "\x1b[0m"
 _ERASE: Final = "\r\x1b[K"
+
+
+def open_missing() -> None:
+    """Lead nowhere those of stdin, stdout and stderr that we were started without.
+
+    Otherwise the next file that is opened gets the number of one, and what others print there.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - it stays open
+            os.set_inheritable(nowhere.fileno(), True)
+            setattr(sys, name, nowhere)
 
 
 def write_json(value: object) -> None:
@@ -88,9 +102,9 @@ def say(*texts: str) -> None:
 
 
 def tell(*texts: str) -> None:
-    """Write lines about the answer to stderr."""
+    """Write lines about the answer to stderr; where they cannot be written, it still counts."""
     for text in texts:
-        _put(sys.stderr, f"{clean_line(text)}\n")
+        _mention(f"{clean_line(text)}\n")
 
 
 def notice(*texts: str) -> None:
@@ -173,7 +187,7 @@ class Progress:
 
     def __exit__(self, *_error: object) -> None:
         if self._shown:
-            _put(sys.stderr, _ERASE)
+            _mention(_ERASE)
 
     def __call__(self, done: int, whole: int = 0) -> None:
         """Take a report: so many are done, of so many where that is known."""
@@ -181,7 +195,7 @@ class Progress:
             self._next = time.monotonic() + 0.1
             self._shown = True
             figures = f"{done:,} of {whole:,}" if whole else f"{done:,}"
-            _put(sys.stderr, f"{_ERASE}{self._what}: {figures}")
+            _mention(f"{_ERASE}{self._what}: {figures}")
 
     def over(self, lines: Iterable[bytes]) -> Iterator[bytes]:
         """Hand lines on, and report each."""
@@ -209,6 +223,11 @@ def _put(stream: TextIO, text: str) -> None:
     encoding = stream.encoding or "utf-8"
     stream.write(text.encode(encoding, "replace").decode(encoding))
     stream.flush()
+
+
+def _mention(text: str) -> None:
+    with suppress(OSError):
+        _put(sys.stderr, text)
 
 
 def _put_exactly(text: str, end: str = "\n") -> None:

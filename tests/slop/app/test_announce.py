@@ -193,6 +193,21 @@ async def test_serve_says_where_it_is_and_how_to_see_it_until_it_is_ended(
         assert list(tmp_path.iterdir()) == []
 
 
+async def test_an_app_without_a_stderr_is_served_all_the_same(tmp_path: Path) -> None:
+    code = (
+        "import pathlib, sys\n"
+        "from sightline import App\n"
+        "sys.stderr = None\n"
+        "App('counter').serve(directory=pathlib.Path(sys.argv[1]))"
+    )
+    async with asyncio.timeout(60), started(code, str(tmp_path)) as process:
+        while not (tmp_path / "counter.json").exists():
+            assert process.returncode is None, "it ended before it was served"
+            await asyncio.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+
+
 async def test_a_program_that_takes_the_signal_itself_keeps_it(tmp_path: Path) -> None:
     code = (
         "import os, pathlib, signal, sys\n"

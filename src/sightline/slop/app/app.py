@@ -335,8 +335,9 @@ class App(Scope):
             with told_to_end() as ended:
                 async with self.serving(**options) as addresses:
                     # Not on the log, which others may keep: the token is for who started the app.
-                    sys.stderr.write(addresses.notice(self.info.name))
-                    sys.stderr.flush()
+                    if sys.stderr is not None:
+                        sys.stderr.write(addresses.notice(self.info.name))
+                        sys.stderr.flush()
                     await ended.wait()
 
         with contextlib.suppress(KeyboardInterrupt):
