@@ -1290,7 +1290,7 @@ export class App {
     this._registrations.delete(known.key);
     this._due.delete(known);
     known.end?.();
-    this._put(known.ids);
+    this._put(known.ids, known.ids[0] ? undefined : this._bare);
     this._put(errorIds(known));
     if (!this._registrations.has("/")) this._register("/", { node: this._bare });
     if (!isReplaced && this._views.delete(known.key)) this.refresh();

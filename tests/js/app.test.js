@@ -45,6 +45,24 @@ test("an illegal registration says where and why, and changes nothing", () => {
   assert.throws(() => new App("not an id"), /'id' is missing or wrong, or unknown/);
 });
 
+test("a root that is taken away gives way to the bare one, and a bare one to nothing", () => {
+  const { app, line, take } = shown({ props: { label: "App", n: 1 } });
+  app.register("list", {});
+  app.unregister("/");
+  line.receive(ASK);
+  take();
+  const { version } = app;
+  const before = app.tree();
+  app.unregister("/");
+  app.flush();
+  assert.equal(app.tree(), before);
+  assert.deepEqual([app.version, take()], [version, []]);
+  app.register("/", { props: { n: 2 } });
+  app.unregister("/");
+  app.flush();
+  assert.deepEqual(app.tree(), before);
+});
+
 test("an action says what it is given to say, and no other takes its place", () => {
   const { app } = shown();
   for (const path of ["a", "a b"]) app.register(path, {});
