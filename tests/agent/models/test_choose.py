@@ -80,6 +80,12 @@ def test_without_a_key_it_says_what_to_set() -> None:
         open_model("openai-chat", NOTHING, {})
 
 
+def test_a_profile_that_is_wrong_is_told_before_a_key_that_is_missing() -> None:
+    settings = Settings(profiles={"anthropic:*": {"nope": 1}})
+    with pytest.raises(InvalidInput, match=r"profiles\.anthropic:\*: there is no 'nope'"):
+        open_model("anthropic", settings, {})
+
+
 def test_without_the_sdk_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sightline.agent.models.vendors.find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match=r"pip install 'sightline\[anthropic\]'"):

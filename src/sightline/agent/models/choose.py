@@ -274,7 +274,8 @@ def _home_of(model: str, known: list[str]) -> str:
 def _ready(
     service: _Service, settings: Settings, env: Mapping[str, str], key: str | Key | None
 ) -> Access:
-    """Give all that a connection takes, or raise what is missing."""
+    """Give all that a connection takes, or raise what is missing; before that, what is wrong."""
+    profile = _profile(service, settings)
     if service.vendor.api == "local":
         weights_of(service.model)
     elif not is_installed(service.vendor.api):
@@ -285,7 +286,7 @@ def _ready(
         raise Unauthorized(f"{service.endpoint}: no key. {remedy}")
     return Access(
         label=service.label,
-        profile=_profile(service, settings),
+        profile=profile,
         base_url=_base(service, env),
         key=found,
         remedy=remedy,
