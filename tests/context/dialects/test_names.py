@@ -45,6 +45,12 @@ def test_a_legal_name_stays_and_others_depend_on_nothing_but_themselves() -> Non
     assert len(Names([], rules).wire("x" * 200)) == 64
 
 
+def test_a_name_may_have_any_length_where_there_is_no_limit() -> None:
+    names = Names([], Tools(max_name=0))
+    assert names.wire("x" * 200) == "x" * 200
+    assert names.wire("x." * 100).startswith("x_" * 100)
+
+
 def test_names_that_differ_by_case_are_told_apart() -> None:
     names = Names(["Add", "add"], Tools())
     assert len({names.wire("Add").casefold(), names.wire("add").casefold()}) == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from context.projection.requirements import proves
 from sightline.context.dialects import DIALECTS, endpoints, prices, profile_for
 from sightline.context.dialects.endpoints import ENDPOINTS, MODELS
-from sightline.context.dialects.profile import Layer
+from sightline.context.dialects.profile import DialectName, Layer
 from sightline.errors import InvalidInput
 
 
@@ -150,6 +150,14 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"window_tokens": -1}, "window_tokens: Expected `int` >= 0"),
     ({"endpoint": "x"}, "'endpoint' is not for a profile to set"),
     ({"zzz": 1}, "there is no 'zzz'; there are"),
+    ({"dialect": "zzz"}, "override: dialect: Invalid enum value 'zzz'"),
+    ({"tools.first": ""}, "override: tools: no rule of names: "),
+    ({"tools.rest": "z-a"}, "override: tools: no rule of names: bad character range z-a"),
+    ({"tools.max_name": 9}, "override: tools.max_name: a name takes 10 characters, or 0 for no"),
+    ({"tools.max_name": 10**12}, "override: tools: no rule of names: "),
+    ({"prices.input": -1}, "override: prices.input: Expected `float` >= 0"),
+    ({"prices.output": float("nan")}, "override: prices.output: Expected `float` >= 0"),
+    ({"prices": {"cache_read": float("inf")}}, "override: prices.cache_read: Expected `float` <="),
 ]  # fmt: skip
 
 
@@ -158,6 +166,10 @@ def test_a_bad_override_says_what_is_wrong(values: dict[str, Any], message: str)
     with pytest.raises(InvalidInput) as caught:
         profile_for("anthropic", overrides=values)
     assert message in str(caught.value)
+
+
+def test_every_dialect_can_be_named_in_a_profile() -> None:
+    assert set(get_args(DialectName)) == set(DIALECTS)
 
 
 def test_an_unknown_dialect_is_named_with_the_nearest() -> None:

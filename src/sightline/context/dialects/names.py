@@ -114,14 +114,26 @@ def wire_id(ours: str, rule: IdRule) -> str:
     return _hash(ours, 9 if rule == "nine" else 24)
 
 
+def legal_names(rules: Tools) -> re.Pattern[str]:
+    """Return what a vendor accepts as a tool's name. Raises InvalidInput if none can be made."""
+    least = HASH_CHARS + 2
+    if 0 < rules.max_name < least:
+        raise InvalidInput(f"tools.max_name: a name takes {least} characters, or 0 for no limit")
+    more = f"{{0,{rules.max_name - 1}}}" if rules.max_name else "*"
+    try:
+        for alone in (f"[{rules.first}]", f"[^{rules.rest}]"):
+            re.compile(alone)
+        return re.compile(f"[{rules.first}][{rules.rest}]{more}")
+    except (re.error, OverflowError) as error:
+        raise InvalidInput(f"tools: no rule of names: {error}") from None
+
+
 class Names:
     """The names of one request: ours to the vendor's, and back."""
 
     def __init__(self, names: Iterable[str], rules: Tools) -> None:
         self._rules = rules
-        self._legal = re.compile(
-            rf"[{rules.first}][{rules.rest}]{{0,{max(0, rules.max_name - 1)}}}"
-        )
+        self._legal = legal_names(rules)
         offered = list(names)
         for name, count in Counter(offered).items():
             if count > 1:
@@ -147,4 +159,6 @@ class Names:
         kept = re.sub(rf"[^{self._rules.rest}]", "_", name)
         if not re.match(rf"[{self._rules.first}]", kept):
             kept = f"_{kept}"
-        return f"{kept[: self._rules.max_name - HASH_CHARS - 1]}_{_hash(name, HASH_CHARS)}"
+        if self._rules.max_name:
+            kept = kept[: self._rules.max_name - HASH_CHARS - 1]
+        return f"{kept}_{_hash(name, HASH_CHARS)}"

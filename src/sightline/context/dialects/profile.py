@@ -17,7 +17,12 @@ CacheStyle: TypeAlias = Literal[
 ]
 Placement: TypeAlias = Literal["message", "filler", "into_user", "prepend"]
 IdRule: TypeAlias = Literal["opaque", "safe", "dotted", "nine", "none"]
+DialectName: TypeAlias = Literal[
+    "anthropic", "bedrock", "gemini", "ollama", "openai_chat", "openai_responses"
+]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+# No more than that: what is infinite, or no number, could be no limit on what is spent.
+Dollars: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Replay: TypeAlias = Literal["never", "always"]
 
 
@@ -29,15 +34,15 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     of two lifetimes. `cache_storage` is for what is kept by name, for an hour.
     """
 
-    input: float | None = None
-    output: float | None = None
-    cache_read: float | None = None
-    cache_write: float | None = None
-    cache_write_long: float | None = None
-    cache_storage: float | None = None
-    long_tokens: int = 0
-    long_factor: float = 1.0
-    long_output_factor: float | None = None
+    input: Dollars | None = None
+    output: Dollars | None = None
+    cache_read: Dollars | None = None
+    cache_write: Dollars | None = None
+    cache_write_long: Dollars | None = None
+    cache_storage: Dollars | None = None
+    long_tokens: Count = 0
+    long_factor: Dollars = 1.0
+    long_output_factor: Dollars | None = None
 
 
 class Cache(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,7 +51,7 @@ class Cache(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     style: CacheStyle = "none"
     max_marks: Count = 0
     min_tokens: Count = 0
-    lookback_blocks: int = 0
+    lookback_blocks: Count = 0
     ttl: str = ""
     ttls: tuple[str, ...] = ()
     routing_field: str = ""
@@ -114,7 +119,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     endpoint: str
     model: str
-    dialect: str
+    dialect: DialectName
     path: str = ""
     whole_path: str = ""
     window_tokens: Count = 128_000

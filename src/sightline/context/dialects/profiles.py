@@ -17,6 +17,7 @@ import msgspec
 
 import sightline.context.dialects.profile as rules
 from sightline.context.dialects.endpoints import ENDPOINTS, MODELS
+from sightline.context.dialects.names import legal_names
 from sightline.context.slots.settings import in_words
 from sightline.errors import InvalidInput
 
@@ -106,9 +107,11 @@ def _set(values: dict[str, Any], field: str, value: Any) -> None:
 
 def _check(values: dict[str, Any], source: str) -> None:
     try:
-        msgspec.convert(values, rules.Profile)
+        legal_names(msgspec.convert(values, rules.Profile).tools)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"{source}: {in_words(error)}") from error
+    except InvalidInput as error:
+        raise InvalidInput(f"{source}: {error}") from None
 
 
 def _instead(name: str, known: Iterable[str]) -> str:

@@ -171,7 +171,7 @@ def _draft(dialect: str) -> RequestDraft:
     if dialect == anthropic.NAME:
         profile = profile_for(dialect, ANY_MODEL)
     else:
-        profile = Profile(endpoint=dialect, model=ANY_MODEL, dialect=dialect)
+        profile = Profile(endpoint=dialect, model=ANY_MODEL, dialect=openai_chat.NAME)
     prompt = Slots(0, "chars/4").render()
     return RequestDraft(prompt, profile, Options(), "auto", [], 0)
 
