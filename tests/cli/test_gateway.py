@@ -151,7 +151,7 @@ def test_a_request_that_was_on_its_way_is_kept_when_the_gateway_is_ended(
             _, said = server.communicate(timeout=60)
             asking.wait(60)
         assert server.returncode == 0
-        assert "1 requests, 1 failed or cut off" in said
+        assert "1 request, 1 failed or cut off" in said
     assert b"cut off" in sightline("gateway", "--db", db, "report").stdout
 
 

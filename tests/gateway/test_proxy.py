@@ -23,6 +23,7 @@ from gateway.test_observer import WIRE
 from sightline.context.dialects.events import Usage
 from sightline.context.ledger import Ledger
 from sightline.gateway.observer import Observer
+from sightline.gateway.report import line_of
 from support.loopback import listening
 from support.share import WHOLE
 from support.vendors.answers import Ignores, Refuses, says
@@ -222,6 +223,9 @@ async def test_a_vendor_that_cannot_be_reached_is_said_and_tried_again(gateway: 
         reply = await run.client.post(f"{run.base}{MESSAGES}", content=b"{}")
         assert reply.status_code == 502
         assert "could not reach the vendor" in reply.text
+        [line] = line_of(Observer().observe(await run.passed.get()))
+        assert "could not reach the vendor" in line
+        assert "cut off" not in line
     async with gateway({"anthropic": "http://[::1"}) as run:
         reply = await run.client.post(f"{run.base}{MESSAGES}", content=b"{}")
         assert reply.status_code == 502

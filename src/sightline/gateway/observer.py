@@ -109,6 +109,7 @@ class Passing:
     """A request on its way: what is copied of it while it passes.
 
     `sent`, `first` and `ended` are moments of one clock; `at` is the time of day, in seconds.
+    `unreached` says why it never came to the vendor: then its status is what the agent got of us.
     """
 
     api: Api
@@ -122,6 +123,7 @@ class Passing:
     status: int = 0
     reply_headers: dict[str, str] = field(default_factory=dict)
     cut: bool = False
+    unreached: str = ""
     tail: str = ""
     leaves: int = 0
     _chunks: list[bytes] = field(default_factory=list)
@@ -469,6 +471,8 @@ def _stop(passing: Passing, stopped: Stopped | None) -> str:
 def _error(passing: Passing) -> str:
     if passing.status < 400:
         return ""
+    if passing.unreached:
+        return passing.unreached[:ERROR_CHARS]
     reply = passing.reply
     return "" if reply is None else read_error(reply).message[:ERROR_CHARS]
 

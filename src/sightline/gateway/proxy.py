@@ -163,13 +163,16 @@ class Gateway:
         except httpx2.HTTPError as error:
             if answered.began:
                 raise ConnectionError("the vendor's reply broke off") from error
-            await _refuse(send, 502, f"the gateway could not reach the vendor: {_why(error)}")
+            why = f"the gateway could not reach the vendor: {_why(error)}"
+            if passing is not None:
+                passing.status, passing.unreached = 502, why
+            await _refuse(send, 502, why)
         finally:
             for task in (work, gone):
                 task.cancel()
             if passing is not None:
                 passing.ended = time.monotonic()
-                passing.cut = not answered.whole
+                passing.cut = not answered.whole and not passing.unreached
                 if self._tail is not None and spliced is not None and _is_good(passing):
                     self._tail.answered(spliced, passing)
                 self._ended(passing)

@@ -150,8 +150,9 @@ def summary_lines(summary: Summary) -> list[str]:
         return ["no request went through"]
     share = summary.reused_tokens / summary.input_tokens if summary.input_tokens else 0.0
     failed = f", {summary.failed} failed or cut off" if summary.failed else ""
+    requests = "1 request" if summary.requests == 1 else f"{summary.requests:,} requests"
     lines = [
-        f"{summary.requests} requests{failed}: {summary.input_tokens:,} tokens in, "
+        f"{requests}{failed}: {summary.input_tokens:,} tokens in, "
         f"{share:.0%} reused, {summary.output_tokens:,} out, ${summary.cost_usd:.4f}"
     ]
     if summary.unpriced:
