@@ -128,7 +128,7 @@ def test_the_environment_and_the_option_win_over_broken_settings(
 
 @pytest.mark.usefixtures("db")
 def test_verify_says_ok(capfd: pytest.CaptureFixture[str]) -> None:
-    assert ask(capfd, "verify") == (0, "1 sessions, 2 groups, 8 messages, 0 memos: ok\n", "")
+    assert ask(capfd, "verify") == (0, "1 session, 2 groups, 8 messages, 0 memos: ok\n", "")
     code, out, _ = ask(capfd, "verify", "--json")
     assert code == 0
     assert json.loads(out)["findings"] == []
@@ -140,8 +140,8 @@ def test_verify_since_passes_over_what_has_not_changed(
 ) -> None:
     seals = tmp_path / "seals.json"
     since = ("verify", "--since", str(seals))
-    assert ask(capfd, *since) == (0, "1 sessions, 2 groups, 8 messages, 0 memos: ok\n", "")
-    assert ask(capfd, *since) == (0, "1 sessions, 0 groups, 0 messages, 0 memos: ok\n", "")
+    assert ask(capfd, *since) == (0, "1 session, 2 groups, 8 messages, 0 memos: ok\n", "")
+    assert ask(capfd, *since) == (0, "1 session, 0 groups, 0 messages, 0 memos: ok\n", "")
     seals.write_text("[]")
     code, out, err = ask(capfd, *since)
     assert (code, out) == (2, "")

@@ -73,10 +73,12 @@ def verify(db: Path | None, as_json: bool, since: Path | None) -> None:
     if as_json:
         write_json_lines([msgspec.structs.replace(report, seals={})])
     else:
-        say(
-            f"{report.sessions} sessions, {report.groups} groups, {report.messages} messages, "
-            f"{report.memos} memos: {'ok' if report.ok else 'DAMAGED'}"
-        )
+        counts = {
+            "session": report.sessions, "group": report.groups,
+            "message": report.messages, "memo": report.memos,
+        }  # fmt: skip
+        held = ", ".join(f"{n} {one}" if n == 1 else f"{n} {one}s" for one, n in counts.items())
+        say(f"{held}: {'ok' if report.ok else 'DAMAGED'}")
         say(*(f"  {finding}" for finding in report.findings))
     report.raise_if_damaged()
 
