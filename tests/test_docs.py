@@ -163,7 +163,7 @@ def test_every_example_in_help_runs(name: str, line: str, example_files: Path) -
         asyncio.run(talk(example_files / "work.db", str(example_files)))
     # The examples with an address speak of the demo app, running; others ask a model.
     with (
-        announced_app(example_files, LiveApp(demo_tree(), app_id="demo")),
+        announced_app(example_files, LiveApp(demo_tree(), app_id="desk")),
         Vendor(says("You have two unread messages.")) as vendor,
     ):
         own = {**vendor.environment(), "SIGHTLINE_MODEL": "ollama:test"}

@@ -27,7 +27,7 @@ _WORDS: Final = {True: "held", False: "NOT HELD", None: "not shown"}
 
 
 @examples(
-    "sightline conform demo --look-only", "sightline conform unix:demo.sock --look-only --json"
+    "sightline conform desk --look-only", "sightline conform unix:desk.sock --look-only --json"
 )
 @click.command()
 @address_argument

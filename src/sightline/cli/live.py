@@ -120,10 +120,10 @@ def _fields(descriptor: Descriptor) -> dict[str, Any]:
 
 
 @examples(
-    "sightline query demo",
-    "sightline query demo /inbox --depth 1",
-    "sightline query unix:demo.sock /inbox --window 0,2 | sightline tree format",
-    "sightline query demo --text",
+    "sightline query desk",
+    "sightline query desk /inbox --depth 1",
+    "sightline query unix:desk.sock /inbox --window 0,2 | sightline tree format",
+    "sightline query desk --text",
 )
 @click.command()
 @address_argument
@@ -166,8 +166,8 @@ def query(
 
 
 @examples(
-    "sightline invoke demo /inbox/msg-102 archive",
-    'sightline invoke unix:demo.sock / search --params \'{"query": "launch"}\'',
+    "sightline invoke desk /inbox/msg-102 archive",
+    'sightline invoke unix:desk.sock / search --params \'{"query": "launch"}\'',
 )
 @click.command()
 @address_argument
@@ -198,8 +198,8 @@ def invoke(
 
 
 @examples(
-    "sightline watch demo --count 1",
-    "sightline watch unix:demo.sock /inbox --depth 1 --json --count 2",
+    "sightline watch desk --count 1",
+    "sightline watch unix:desk.sock /inbox --depth 1 --json --count 2",
 )
 @click.command()
 @address_argument
