@@ -87,7 +87,7 @@ def test_the_picture_shows_slots_in_prompt_order_and_the_boundary(page: Page) ->
     assert order.index("input") < order.index("state")
     bar.get_by_role("button", name=re.compile("^state:")).click()
     expect(slots.get_by_role("button", name="state")).to_have_attribute("aria-pressed", "true")
-    assert "slot=state" in page.url
+    expect(page).to_have_url(re.compile("slot=state"))
     slots.get_by_role("button", name="history").hover()
     messages = page.get_by_role("listbox", name="Messages of the chosen slot")
     expect(messages).to_contain_text("user")
@@ -220,7 +220,7 @@ def test_the_prompt_is_the_request_byte_for_byte_with_its_difference(page: Page)
     section.get_by_label("turn.request").select_option("1.1")
     against = section.get_by_role("region", name="From 1.1 to 4.1")
     expect(against).to_contain_text("in common")
-    assert "with=1.1" in page.url
+    expect(page).to_have_url(re.compile("with=1.1"))
 
 
 def test_changes_are_told_by_slot_path_and_word_against_any_request(page: Page) -> None:
@@ -236,7 +236,7 @@ def test_changes_are_told_by_slot_path_and_word_against_any_request(page: Page) 
     section.get_by_label("against request").fill("1.1")
     section.get_by_label("against request").press("Enter")
     expect(state.locator("del").filter(has_text=re.compile("^1$"))).to_be_visible()
-    assert "with=1.1" in page.url
+    expect(page).to_have_url(re.compile("with=1.1"))
 
 
 def test_the_state_shows_nodes_changes_and_the_tail(page: Page) -> None:
@@ -286,6 +286,23 @@ def test_what_if_assembles_the_turn_under_other_rules(page: Page) -> None:
     form.get_by_label("over").select_option("this turn")
     form.get_by_label("budget").fill("1")
     expect(page.get_by_role("alert")).to_contain_text("tokens")
+
+
+def test_what_is_typed_stays_while_the_page_is_drawn_anew(page: Page) -> None:
+    view(page, "What if")
+    form = page.get_by_role("form", name="Change the rules")
+    expect(form).to_be_visible()
+    page.clock.install(time=0)
+    page.clock.pause_at(1_000)  # the page takes what was typed a while after the last key
+    form.get_by_label("budget").fill("3000")
+    page.clock.run_for(200)
+    form.get_by_label("window").press_sequentially("1")
+    page.clock.run_for(200)
+    expect(page).to_have_url(re.compile("budget=3000$"))
+    form.get_by_label("window").press_sequentially("2")
+    page.clock.run_for(1_000)
+    expect(page).to_have_url(re.compile("window=12$"))
+    expect(form.get_by_label("window")).to_have_value("12")
 
 
 def test_what_if_offers_the_configured_strategy_and_runs_it(

@@ -1,6 +1,7 @@
 // What changed since the request before, or between any two: by slot, message, path and word.
 import { useAnswer } from "app/api";
 import { differencesOf, totalsOf } from "app/differences";
+import { TextField } from "app/field";
 import { count, html, many } from "app/html";
 import { colourOf } from "app/map";
 import { Empty, Pending, Problem } from "app/notice";
@@ -73,8 +74,9 @@ export const ChangesView = ({ data }) => {
   const other = useAnswer(path);
   const label = `From ${wanted} to ${turn}.${request}`;
   return html`<section aria-label="Changes">
-    <label>against request <input name="with" size="8" pattern="\\d+\\.\\d+" value=${wanted ?? ""}
-      placeholder="turn.request" onChange=${(event) => setOption("with", event.target.value)} />
+    <label>against request <${TextField} name="with" size="8" pattern="\\d+\\.\\d+"
+      value=${wanted ?? ""} placeholder="turn.request"
+      onChange=${(event) => setOption("with", event.target.value)} />
     </label>
     ${
       !wanted &&

@@ -1,6 +1,7 @@
 // The durable record: groups, STATE through time, scratchpad, memos, search, verify, SQL.
 import { useSignal } from "@preact/signals";
 import { isExport, post, useAnswer } from "app/api";
+import { TextField } from "app/field";
 import { html, many, tokens } from "app/html";
 import { VirtualList } from "app/list";
 import { Empty, Pending, Problem } from "app/notice";
@@ -110,7 +111,7 @@ const Search = () => {
   const wanted = route.value.options.q ?? "";
   const answer = useFound(wanted);
   return html`<form role="search" aria-label="Search" onSubmit=${(event) => event.preventDefault()}>
-    <label>Search what was said, and memos <input type="search" value=${wanted}
+    <label>Search what was said, and memos <${TextField} type="search" value=${wanted}
       onChange=${(event) => setOption("q", event.target.value)} /></label>
     <${Found} text=${wanted} answer=${answer} />
   </form>`;

@@ -1,6 +1,7 @@
 // Everything that was said, in any session, found by its words.
 import { isExport, useAnswer } from "app/api";
 import { Dialog } from "app/dialog";
+import { TextField } from "app/field";
 import { html } from "app/html";
 import { Empty, Pending, Problem } from "app/notice";
 import { address, go, route } from "app/route";
@@ -59,7 +60,7 @@ export const SearchDialog = () => {
   return html`<${Dialog} label="Search" kind="search" onClose=${close}>
     <form role="search" onSubmit=${land}>
       <label>Search everything said
-        ${" "}<input ref=${box} type="search" value=${find} onInput=${look} /></label>
+        ${" "}<${TextField} box=${box} type="search" value=${text} onInput=${look} /></label>
       ${" "}<button type="button" onClick=${close}>Close</button>
     </form>
     ${isExport && html`<${Empty} title="An export cannot be searched">Open the inspector.<//>`}

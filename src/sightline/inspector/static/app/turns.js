@@ -1,6 +1,7 @@
 // The turns of a session as a table, newest last, whatever their number; filtered, and summed up.
 import { useSignal } from "@preact/signals";
 import { get, isExport, recordedAt, useAnswer } from "app/api";
+import { TextField } from "app/field";
 import { admitted } from "app/filters";
 import { count, dollars, html, many, seconds, share } from "app/html";
 import { VirtualList } from "app/list";
@@ -181,7 +182,7 @@ export const Filter = ({ list }) => {
   };
   return html`<form role="search" class="filter" aria-label="Filter"
     onSubmit=${(event) => event.preventDefault()}>
-    <input type="search" aria-label="Filter turns" value=${filter} spellcheck=${false}
+    <${TextField} type="search" aria-label="Filter turns" value=${filter} spellcheck=${false}
       placeholder="text, status:failed, cache<50%, tool:…, cost>0.1" onInput=${tryIt} />
     ${CHIPS.map(
       ([name, wanted]) => html`<a key=${name} class="tag" aria-current=${filter === wanted}

@@ -1,6 +1,7 @@
 // The same turn, or all of them, under other rules: computed by the server as the host does it.
 import { useSignal } from "@preact/signals";
 import { isExport, post, useAnswer } from "app/api";
+import { TextField } from "app/field";
 import { count, dollars, html } from "app/html";
 import { colourOf } from "app/map";
 import { Empty, Pending, Problem } from "app/notice";
@@ -43,7 +44,7 @@ const Field = ({ name, ...rest }) => {
     clearTimeout(timer.current);
     timer.current = setTimeout(() => setOption(name, value), PAUSE_MS);
   };
-  return html`<label>${name} <input name=${name} value=${route.value.options[name] ?? ""}
+  return html`<label>${name} <${TextField} name=${name} value=${route.value.options[name] ?? ""}
     onInput=${change} ...${rest} /></label>`;
 };
 
