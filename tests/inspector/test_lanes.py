@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -35,6 +36,24 @@ async def test_a_full_lane_refuses_at_once() -> None:
         await lane.run(may_end.wait)
     may_end.set()
     assert await asyncio.gather(*waiting) == [True, True]
+    lane.close()
+
+
+class EndsWhenGivenUp(Future[int]):
+    """Work that is done in the moment in which it is waited for no longer."""
+
+    def cancel(self) -> bool:
+        if not self.done():
+            self.set_result(7)
+        return False
+
+
+async def test_work_that_ends_with_its_deadline_is_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lane = Lane("t", 1, 0.01)
+    monkeypatch.setattr(lane._threads, "submit", lambda _: EndsWhenGivenUp())
+    assert await lane.run(lambda: 7) == 7
     lane.close()
 
 

@@ -32,7 +32,7 @@ async def browsing(
         door = PageDoor("secret", "room", listening.getsockname()[1])
         async with served_on(inspector_app(answers, door, lanes=lanes), listening) as place:
             base, cookies = f"http://{place}/room", {COOKIE: "secret"}
-            async with httpx2.AsyncClient(base_url=base, cookies=cookies) as client:
+            async with httpx2.AsyncClient(base_url=base, cookies=cookies, timeout=60) as client:
                 yield client
 
 

@@ -99,7 +99,7 @@ class Lane:
                 return await asyncio.wrap_future(future)
         except TimeoutError:
             if future.done() and not future.cancelled():
-                raise  # the work's own
+                return future.result()  # which came with the deadline, or raises so itself
             raise TimedOut(f"no answer within {self._deadline_s:g} s") from None
 
     def close(self) -> None:
