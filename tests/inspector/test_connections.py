@@ -13,6 +13,8 @@ import pytest
 from sightline.inspector.server import ConnectionLimits, server_of
 
 PATIENT_S = 30.0  # for what must come; nothing waits for it to pass
+# For what is asked to be heard, before who asked is let go: a busy machine may need more.
+HEARD_S = (0.05, 1.0, 10.0)
 LARGE = b"x" * (64 * 1024 * 1024)
 ASK = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -92,11 +94,15 @@ async def answered(reader: asyncio.StreamReader) -> bytes:
     ],
 )
 async def test_half_a_request_is_not_waited_for(half: bytes) -> None:
-    async with serving(ConnectionLimits(request_s=0.05)) as (_, port):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(half)
-        assert b" 200 " in await gone(reader) or not half.startswith(ASK)
-        writer.close()
+    for request_s in HEARD_S:
+        async with serving(ConnectionLimits(request_s=request_s)) as (_, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(half)
+            said = await gone(reader)
+            writer.close()
+        if b" 200 " in said or not half.startswith(ASK):
+            return
+    pytest.fail("what was asked was not answered")
 
 
 async def test_bytes_that_drip_in_do_not_buy_time() -> None:
@@ -121,15 +127,21 @@ async def test_who_reads_nothing_of_an_answer_is_let_go() -> None:
 
 
 async def test_an_answer_that_takes_long_is_waited_for() -> None:
-    async with serving(ConnectionLimits(request_s=0.05)) as (site, port):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
-        idle, other = await asyncio.open_connection("127.0.0.1", port)
-        await gone(idle)  # the time for requests has passed
-        site.may_answer.set()
-        assert b" 200 " in await answered(reader)
-        writer.close()
-        other.close()
+    for request_s in HEARD_S:
+        async with serving(ConnectionLimits(request_s=request_s)) as (site, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+            idle, other = await asyncio.open_connection("127.0.0.1", port)
+            await gone(idle)  # the time for requests has passed
+            is_heard = site.asked.is_set()
+            site.may_answer.set()
+            if is_heard:
+                assert b" 200 " in await answered(reader)
+            writer.close()
+            other.close()
+        if is_heard:
+            return
+    pytest.fail("what was asked was not heard")
 
 
 async def test_a_crowd_that_says_nothing_makes_room_for_who_asks() -> None:
@@ -150,7 +162,7 @@ async def test_a_crowd_that_says_nothing_makes_room_for_who_asks() -> None:
 
 
 async def test_nothing_is_upgraded_out_of_the_limits() -> None:
-    async with serving(ConnectionLimits(request_s=0.05)) as (_, port):
+    async with serving(ConnectionLimits(request_s=PATIENT_S)) as (_, port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(
             b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"

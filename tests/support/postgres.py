@@ -112,6 +112,7 @@ class Server:
         if self._numbers is not None:
             self._numbers.close()
             self._numbers = None
+        self._process.send_signal(signal.SIGSTOP)  # it starts no other, for whoever comes just now
         pids = [self._process.pid, *_children(self._process.pid)]
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):  # one that just ended by itself
