@@ -52,14 +52,35 @@ def lay_out() -> None:
     for name in FOLDERS:
         ignore = shutil.ignore_patterns("__pycache__", "secrets")
         shutil.copytree(ROOT / name, PAGES / name, ignore=ignore)
+    shutil.copy(ROOT / "setup" / "site.css", PAGES)
     for page in PAGES.rglob("*.md"):
-        page.write_text(fences(page.read_text("utf-8")), "utf-8")
+        page.write_text(bars(fences(arrows(page.read_text("utf-8")))), "utf-8")
+
+
+def arrows(text: str) -> str:
+    """Write a drawing of arrows as a table: what would draw it comes from elsewhere."""
+    return re.sub(r"^```mermaid\n(.*?)^```$", _table, text, flags=re.MULTILINE | re.DOTALL)
+
+
+def _table(drawing: re.Match[str]) -> str:
+    users: dict[str, list[str]] = {}
+    for used, user in re.findall(r"^ *(\w+) --> (\w+)$", drawing[1], re.MULTILINE):
+        users.setdefault(used, []).append(user)
+    rows = [f"| `{used}` | → | {', '.join(users[used])} |" for used in users]
+    return "\n".join(["| used | | by |", "| --- | --- | --- |", *rows])
 
 
 def fences(text: str) -> str:
     """Say what our tests are told of a block in the words of the site: a file is its title."""
     text = re.sub(r"^(```\w+) file=(\S+)$", r'\1 title="\2"', text, flags=re.MULTILINE)
     return re.sub(r"^(```\w+) background$", r"\1", text, flags=re.MULTILINE)
+
+
+def bars(text: str) -> str:
+    """Write a bar in the code of a table as it is: it ends no cell here, its escape would show."""
+    rows = re.compile(r"^\|.*\|$", re.MULTILINE)
+    plain = re.compile(r"`[^`]+`")
+    return rows.sub(lambda row: plain.sub(lambda code: code[0].replace("\\|", "|"), row[0]), text)
 
 
 def loaded(site: Path) -> Iterator[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from proof.__main__ import claims
-from setup.site import fences, loaded, lost, unread
+from setup.site import arrows, bars, fences, loaded, lost, unread
 
 from proof import conformance, reference
 from sightline.cli.io import MAX_BYTES
@@ -118,9 +118,19 @@ def test_a_block_that_the_site_does_not_understand_is_found(tmp_path: Path) -> N
     assert list(unread(tmp_path)) == ["a.html has a block of code as text"]
 
 
+def test_a_drawing_of_arrows_is_a_table_on_the_site() -> None:
+    drawing = "```mermaid\nflowchart LR\n  a[a]\n  a --> b\n  b --> c\n  a --> c\n```\n"
+    rows = ["| used | | by |", "| --- | --- | --- |", "| `a` | → | b, c |", "| `b` | → | c |"]
+    assert arrows(f"before\n\n{drawing}after") == "\n".join(["before\n", *rows, "after"])
+
+
+def test_a_bar_in_the_code_of_a_table_stands_without_its_escape_on_the_site() -> None:
+    assert bars("| `a \\| b` | c \\| d |\n\n`e \\| f`") == "| `a | b` | c \\| d |\n\n`e \\| f`"
+
+
 @pytest.mark.parametrize("page", SITE, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_block_of_a_page_begins_as_the_site_reads_it(page: Path) -> None:
-    begins = re.findall(r"^```.*$", fences(text(page)), re.MULTILINE)
+    begins = re.findall(r"^```.*$", fences(arrows(text(page))), re.MULTILINE)
     assert [line for line in begins if not re.fullmatch(r'```(\w+( title="[\w.]+")?)?', line)] == []
 
 
