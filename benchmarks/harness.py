@@ -144,7 +144,7 @@ def _line(row: Row) -> str:
         quantity(row.ours, row.unit),
         "" if row.peer is None else quantity(row.peer, row.unit),
         "" if row.ratio is None else times(row.ratio),
-        "" if row.bar is None else f"≥ {row.bar:,.3g}{_TIMES}",
+        "" if row.bar is None else f"≥ {times(row.bar)}",
         {True: "yes", False: "**no**", None: ""}[row.met],
     ]
     return f"| {' | '.join(cells)} |"
