@@ -34,6 +34,8 @@ workspace = false
 
 [bridge]
 port = {port}
+# Of somebody who has our extension: else a note says how it is paired.
+origins = ["chrome-extension://ppneljanenoojhdlegajcgbhkgbllneg"]
 
 [[policy]]
 app = "web-kanban"
