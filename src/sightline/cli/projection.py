@@ -44,8 +44,10 @@ def tail(source: str, at: str | None, form: str, budget: int | None, max_bytes: 
     """Write the state blocks that end a request.
 
     Reads {"apps": [{"id", "name", "tree", "status"?, "last_seen"?}], "available":
-    [{"id", "name", "transport"?, "source"?}]} and writes <slop-apps-available>, if
-    there are any, and <slop-state>. A status is connected, awaiting or disconnected.
+    [{"id", "name", "transport"?, "source"?}]}. A status is connected, awaiting or
+    disconnected.
+
+    Writes <slop-apps-available>, if there are any, and <slop-state>.
 
     With a budget, what was left out is listed on stderr; if not even what must be
     shown fits, nothing is written and the exit code is 6.
