@@ -68,7 +68,10 @@ class CuttingProxy:
                     lost.set()
                 elif self._left is not None:
                     self._left -= 1
-                server.sendall(request)
+                try:
+                    server.sendall(request)
+                except OSError:  # it has hung up
+                    break
             for end in (client, server):
                 _shut(end)
             back.join()

@@ -354,7 +354,7 @@ class Terminal:
             self._answered_at = now
         elif (meaning := question.answers.get(key.lower())) is not None:
             self._answer_key, self._answered_at = key, now
-            words = [word for word, said in question.answers.items() if said == meaning]
+            words = [word for word, other in question.answers.items() if other == meaning]
             self._spelled, self._unspelled = [], max(words, key=len).removeprefix(key.lower())
             self._close(question, meaning)
 
