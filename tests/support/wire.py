@@ -18,6 +18,7 @@ class Wire:
 
     def __init__(self, link: Link) -> None:
         self.link = link
+        self._is_greeted = False
 
     async def send(self, *messages: Mapping[str, Any] | bytes) -> None:
         """Send messages; bytes go as they are."""
@@ -32,6 +33,11 @@ class Wire:
         assert data is not None, "the connection is gone"
         message = json.loads(data)
         assert isinstance(message, dict)
+        if message["type"] == "hello":
+            # On a broker it is repeated every ten seconds, as a sign of life.
+            if self._is_greeted and self.link.peer.transport == "nats":
+                return await self.receive()
+            self._is_greeted = True
         return message
 
     async def expect(self, kind: str) -> dict[str, Any]:

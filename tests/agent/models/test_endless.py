@@ -41,10 +41,14 @@ def frame_of(way: str, answer: Says, word: bytes) -> int:
 
 async def ended(way: str, vendor: Vendor, limits: Settings) -> list[Event]:
     model = opened(vendor, way, limits)
+    vendor.arrived.clear()
+    vendor.hung_up.clear()
     try:
         return await asked(model, "hi", tools=TOOLS)
     finally:
-        assert await asyncio.to_thread(vendor.hung_up.wait, 30), "the connection was left open"
+        if vendor.arrived.is_set():  # a busy machine may give up before it has asked
+            hung_up = await asyncio.to_thread(vendor.hung_up.wait, 30)
+            assert hung_up, "the connection was left open"
         await model.close()
 
 
@@ -66,7 +70,6 @@ async def ended_in_time(way: str, vendor: Vendor, answer: Says, limit: str, deta
     """A limit of time ends a reply that has begun; a busy machine may need more until it has."""
     for seconds in (0.1, 1.0, 10.0, 100.0):
         vendor.add(answer)
-        vendor.hung_up.clear()
         with suppress(TimedOut):
             end = cut_off(await ended(way, vendor, settings(**{limit: seconds})), "timed_out")
             assert detail.format(f"{seconds:g} s") in end.detail
@@ -147,7 +150,6 @@ async def test_arguments_that_grow_are_no_idleness(way: str, vendor: Vendor) -> 
     kinds = set()
     for _ in range(5):  # a machine that is held up is idle now and then; arguments never are
         vendor.add(says("", Call("look", {"at": "/" * 64}), stall=at, repeat=grown))
-        vendor.hung_up.clear()
         kinds.add(type(await failure(way, vendor, settings(idle_s=0.5, max_bytes=200_000))))
         if TooLarge in kinds:
             break

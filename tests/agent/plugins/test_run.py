@@ -20,18 +20,24 @@ from sightline.errors import DoesNotFit, InvalidStrategy
 HISTORY = [Message.of("user", "before"), Message.of("assistant", "answer")]
 LAYERS = Layers(system="System")
 FAST = HookLimits(0.2, 0.2, 0.2, 0.2)
+PATIENT = HookLimits(60, 60, 60, 60)  # who answers has time enough, also on a busy machine
 
 
 def turn(budget: int = 1000, **more: Any) -> Turn:
     return Turn(Input("now"), HISTORY, Budget(budget), CharsPerFour(), LAYERS, **more)
 
 
-def runner(**hooks: Any) -> StrategyRunner:
-    return StrategyRunner(Strategy("mine", hooks), limits=FAST)
+def runner(limits: HookLimits = PATIENT, **hooks: Any) -> StrategyRunner:
+    return StrategyRunner(Strategy("mine", hooks), limits=limits)
 
 
-def build(state: dict[str, Any] | None = None, given: Turn | None = None, **hooks: Any) -> Built:
-    return asyncio.run(runner(**hooks).build(given or turn(), state or {}))
+def build(
+    state: dict[str, Any] | None = None,
+    given: Turn | None = None,
+    limits: HookLimits = PATIENT,
+    **hooks: Any,
+) -> Built:
+    return asyncio.run(runner(limits, **hooks).build(given or turn(), state or {}))
 
 
 def texts(built: Built) -> list[str]:
@@ -127,7 +133,7 @@ def test_a_strategy_that_takes_too_long_is_left_behind(never: threading.Event) -
         ctx.state["late"] = True
         never.wait()
 
-    built = build({"kept": 1}, on_context_build=on_context_build)
+    built = build({"kept": 1}, limits=FAST, on_context_build=on_context_build)
     assert "took over 0.2 s" in str(built.failure)
     assert texts(built) == ["System", "before", "answer", "now"]
     assert built.state == {"kept": 1}
@@ -139,7 +145,7 @@ def test_an_async_strategy_that_blocks_its_loop_cannot_block_the_host(
     async def on_context_build(_ctx: Context) -> None:
         never.wait()
 
-    assert "took over" in str(build(on_context_build=on_context_build).failure)
+    assert "took over" in str(build(limits=FAST, on_context_build=on_context_build).failure)
 
 
 def test_what_an_abandoned_hook_does_later_reaches_nobody(never: threading.Event) -> None:
@@ -151,7 +157,7 @@ def test_what_an_abandoned_hook_does_later_reaches_nobody(never: threading.Event
         done.set()
 
     async def scenario() -> Built:
-        built = await runner(on_context_build=on_context_build).build(turn(), {})
+        built = await runner(FAST, on_context_build=on_context_build).build(turn(), {})
         never.set()
         await asyncio.to_thread(done.wait)
         return built
