@@ -39,16 +39,19 @@ async def partition(port: int) -> AsyncIterator[Partition]:
     proxy = Partition()
     carrying: set[asyncio.Task[None]] = set()
 
-    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
             far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
-            writer.close()
-            return
-        for pair in ((reader, far_writer), (far_reader, writer)):
-            task = asyncio.create_task(proxy._carry(*pair))
-            carrying.add(task)
-            task.add_done_callback(carrying.discard)
+            with closing(far_writer):
+                await asyncio.gather(
+                    proxy._carry(reader, far_writer), proxy._carry(far_reader, writer)
+                )
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(carry(reader, writer))
+        carrying.add(task)
+        task.add_done_callback(carrying.discard)
+        task.add_done_callback(lambda _: writer.close())  # it may be ended before it has begun
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
     proxy.port = server.sockets[0].getsockname()[1]
