@@ -363,6 +363,12 @@ def test_the_trial_of_an_index_tries_every_extra_alone_and_all_together() -> Non
     assert [extra for python, extra in tried if python == "python3.13"] == ["", "all"]
 
 
+def test_the_operations_page_says_what_each_extra_weighs() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text("utf-8")
+    table = page.partition("| extra | MB |")[2].partition("\n\n")[0]
+    assert sorted([*re.findall(r"`([\w-]+)`", table), "all"]) == sorted(extras())
+
+
 def test_the_classifiers_are_the_versions_that_the_operations_page_says_were_tested() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     named = [line.rpartition(" ")[2] for line in project["classifiers"] if "Python :: 3." in line]
