@@ -181,8 +181,8 @@ def _ledger(settings: Settings, *, verify: bool) -> Finding:
 
     path = configured_path(settings)
     is_file = database_url(path) is None
-    if is_file and not path.exists():
-        above = next(parent for parent in path.parents if parent.exists())
+    if is_file and not os.path.exists(path):
+        above = next(parent for parent in path.parents if os.path.exists(parent))
         if os.access(above, os.W_OK):
             return Finding("ledger", "ok", f"none yet; it will be made at {path}")
         return Finding("ledger", "fail", f"cannot be made at {path}", "set SIGHTLINE_LEDGER", 2)
@@ -213,7 +213,7 @@ def _sandbox(settings: Settings) -> Finding:
 
 
 def _discovery() -> Iterator[Finding]:
-    present = [str(path) for path in standard_directories() if path.is_dir()]
+    present = [str(path) for path in standard_directories() if os.path.isdir(path)]
     found = Discovery().look()
     count = len(found.descriptors)
     where = ", ".join(present) or "no directory yet; the first app makes it"

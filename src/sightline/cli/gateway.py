@@ -22,7 +22,14 @@ import msgspec
 from platformdirs import user_state_path
 
 from sightline.cli.inspect import LOOPBACK, listen, private, save_page
-from sightline.cli.options import db_option, examples, ledger_path, loaded_config, needing
+from sightline.cli.options import (
+    current_directory,
+    db_option,
+    examples,
+    ledger_path,
+    loaded_config,
+    needing,
+)
 from sightline.cli.out import Progress, notice, say, tell, write_json_lines
 from sightline.context.ledger import Ledger, Session
 from sightline.context.messages.gate import Gate, shown_text
@@ -217,7 +224,7 @@ async def _serve(
         ledger = _ledger(db) if record == "on" else None
         live = None if tail == "off" else await _live_tail(stack, tail, ledger)
         agent = Path(program[0]).name if program else ""
-        observer = Observer(ledger, project=str(Path.cwd()), agent=agent)
+        observer = Observer(ledger, project=str(current_directory()), agent=agent)
         shares_terminal = sys.stdout.isatty() and sys.stderr.isatty()
         screen = _Screen(as_json=as_json, held=bool(program) and shares_terminal)
         listening = listen(port)

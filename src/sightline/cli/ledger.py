@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ _SECONDS: Final = 30.0  # a person waits longer for an answer than a model's tur
 def _open_existing(db: Path | None) -> Ledger:
     """Open a ledger to change what is in it; one that is not there is not made for that."""
     path = ledger_path(db)
-    return open_ledger(db, "write" if path.exists() or database_url(path) else "read")
+    return open_ledger(db, "write" if os.path.exists(path) or database_url(path) else "read")
 
 
 @examples("sightline ledger sessions --db work.db", "sightline ledger verify --db work.db")
@@ -65,11 +66,12 @@ def verify(db: Path | None, as_json: bool, since: Path | None) -> None:
 
     Prints what was checked, or everything that is wrong, and then exits with 8.
     """
-    known = _seals(since) if since is not None and since.exists() else None
+    known = _seals(since) if since is not None and os.path.exists(since) else None
     with open_ledger(db) as opened, Progress("messages verified") as progress:
         report = opened.verify(progress, since=known)
     if since is not None:
-        since.write_bytes(msgspec.json.encode(report.seals))
+        with _file(since):
+            since.write_bytes(msgspec.json.encode(report.seals))
     if as_json:
         write_json_lines([msgspec.structs.replace(report, seals={})])
     else:
@@ -83,9 +85,19 @@ def verify(db: Path | None, as_json: bool, since: Path | None) -> None:
     report.raise_if_damaged()
 
 
+@contextmanager
+def _file(path: Path) -> Iterator[None]:
+    """Raise what a file that somebody named cannot do as a mistake of theirs."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(f"{path}: {error.strerror}") from error
+
+
 def _seals(path: Path) -> dict[int, str]:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[int, str])
+        with _file(path):
+            return msgspec.json.decode(path.read_bytes(), type=dict[int, str])
     except msgspec.DecodeError as error:
         raise InvalidInput(f"{path} is no file of `ledger verify --since`: {error}") from error
 

@@ -21,6 +21,7 @@ from sightline.agent.models.base import Model
 from sightline.agent.models.choose import open_with_key
 from sightline.agent.models.keys import Key
 from sightline.cli.io import STDIN, naming
+from sightline.cli.options import current_directory
 from sightline.config import Settings
 from sightline.context.ledger import Ledger, Session
 from sightline.context.ledger.paths import user_path
@@ -74,7 +75,7 @@ async def opened_host(
             stack.push_async_callback(keyed.close)
             model = keyed
         opening = Host.open(
-            settings, model=model, env=env, session=resume, project=str(Path.cwd()),
+            settings, model=model, env=env, session=resume, project=str(current_directory()),
             user_ledger=user_path(), kind=kind,
         )  # fmt: skip
         host = await stack.enter_async_context(opening)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from sightline.cli.out import notice
-from sightline.errors import MissingExtra
+from sightline.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +34,16 @@ DB_HELP: Final = (
     "The ledger file. Default: $SIGHTLINE_LEDGER, else ledger.path of your settings, "
     "else your own ('ledger path' tells)."
 )
+
+
+def current_directory() -> Path:
+    """Return where we were started. Raises `InvalidInput` if that was deleted since."""
+    from pathlib import Path
+
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise InvalidInput(f"the current directory: {error.strerror}") from error
 
 
 def examples(*lines: str) -> Callable[[_Command], _Command]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -83,7 +84,7 @@ def check(
     settings = read_json(config)
     if not isinstance(settings, dict):
         raise InvalidInput("--config: not a JSON object")
-    runner = StrategyRunner(load_strategy(Path(file) if Path(file).is_file() else file), settings)
+    runner = StrategyRunner(load_strategy(Path(file) if os.path.isfile(file) else file), settings)
     user_input, history = _turn_of(read_as(read_session, session, max_bytes), turn)
     counter = default_counter() if model is None else counter_for(model)
     given = Turn(user_input, history, Budget(budget), counter, Layers(system=system), clock=_Now())

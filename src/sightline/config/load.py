@@ -154,7 +154,7 @@ def _given_values(
 ) -> Iterator[_GivenValue]:
     """Yield all that is said; who decides speaks last."""
     chosen = path or user_file(env)
-    if path is not None or env.get("SIGHTLINE_CONFIG") or chosen.exists():
+    if path is not None or env.get("SIGHTLINE_CONFIG") or not _is_absent(chosen):
         for key, value in leaves(_parse(chosen, _read(chosen)), str(chosen)):
             yield _GivenValue(key, value, str(chosen))
     if project is not None and os.path.lexists(project):
@@ -186,6 +186,17 @@ def _project_values(path: Path, refused: list[str]) -> list[_GivenValue]:
         return []
     refused += not_listened_to
     return given
+
+
+def _is_absent(path: Path) -> bool:
+    """Tell whether a file is not there; one that we may not look for could be."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        pass  # who reads it is told why not
+    return False
 
 
 def _read(path: Path, *, stranger: bool = False) -> bytes:

@@ -665,4 +665,6 @@ def _shelf(ledger: Ledger, path: Path, clock: Clock, stack: ExitStack) -> MemoSh
     def opened() -> Memos:
         return stack.enter_context(Ledger(path, clock=clock)).memos
 
-    return MemoShelf({"project": ledger.memos, "user": opened() if path.exists() else opened})
+    return MemoShelf(
+        {"project": ledger.memos, "user": opened() if os.path.exists(path) else opened}
+    )

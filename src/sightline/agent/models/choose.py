@@ -12,6 +12,7 @@ out by the first request. Of servers on this machine `usable` tries whether they
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -384,4 +385,4 @@ def _aws_files(env: Mapping[str, str]) -> bool:
     home = Path(env.get("HOME", "~")).expanduser() / ".aws"
     chosen = env.get("AWS_SHARED_CREDENTIALS_FILE"), env.get("AWS_CONFIG_FILE")
     files = [Path(path) for path in chosen if path] or [home / "credentials", home / "config"]
-    return any(path.is_file() for path in files)
+    return any(map(os.path.isfile, files))

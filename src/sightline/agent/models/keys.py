@@ -10,9 +10,9 @@ is given it, and where a flag takes the place of a variable.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Final, NoReturn
 
 from sightline._lazy import lazy_pattern
@@ -74,7 +74,7 @@ def know_secrets(env: Mapping[str, str], names: Iterable[str] = ()) -> None:
     """
     chosen = {*names, *(name for name in env if _SECRET_NAME.search(name))}
     values = (env.get(name, "").strip() for name in chosen)
-    know(*(value for value in values if not (value.startswith("/") and Path(value).exists())))
+    know(*(value for value in values if not (value.startswith("/") and os.path.exists(value))))
 
 
 def scrub(text: str, key: Key | None) -> str:

@@ -73,7 +73,7 @@ def weights_of(model: str) -> Path:
     if model.endswith(".gguf"):
         with suppress(RuntimeError):  # the home directory of a user that is not here
             chosen = Path(model).expanduser()
-            if chosen.is_file():
+            if os.path.isfile(chosen):
                 return chosen
         raise InvalidInput(f"there is no file of weights at {model}")
     # Located, not imported: the package's own code wants what we did not install.

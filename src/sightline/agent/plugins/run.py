@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -272,7 +273,7 @@ def _from_entry_point(entry: EntryPoint) -> Strategy:
 
 def _module_from(path: Path) -> ModuleType:
     """Run a file as a module of its own; what it raises is its fault, and said so."""
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise InvalidStrategy(f"{path}: no such file")
     name = f"sightline_strategy_{sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
     spec = spec_from_file_location(name, path)

@@ -239,9 +239,9 @@ class PostgresStore(Store):
         self, target: Path, check: Callable[[Store], None], copying: Watch | None = None
     ) -> None:
         """Copy to a new file, which is one of SQLite's."""
-        if target.exists():
+        if os.path.exists(target):
             raise LedgerUnusable(f"{target} exists already; a backup never overwrites")
-        if not target.parent.is_dir():
+        if not os.path.isdir(target.parent):
             raise LedgerUnusable(f"{target} cannot be made: there is no such directory")
         with (
             TemporaryDirectory(dir=target.parent) as beside,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,7 +58,13 @@ def open_for_reading(path: Path) -> apsw.Connection:
     Where that file cannot be made nobody writes either, and the ledger is read as
     the immutable file it is, provided no write-ahead log waits beside it.
     """
-    if not path.is_file():
+    try:
+        is_ledger = stat.S_ISREG(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        is_ledger = False
+    except OSError as error:
+        raise LedgerUnusable(f"{path} cannot be opened: {error.strerror}") from error
+    if not is_ledger:
         raise LedgerUnusable(f"there is no ledger at {path}")
     try:
         return _opened_for_reading(path, "mode=ro")

@@ -155,7 +155,7 @@ class SqliteStore(Store):
         Raise `LedgerUnusable` if there is one already.
         """
         exists = f"{target} exists already; a backup never overwrites"
-        if target.exists():
+        if os.path.exists(target):
             raise LedgerUnusable(exists)
         partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
         try:
