@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -55,6 +56,35 @@ def test_a_directory_that_is_gone_is_told(command: str, tmp_path: Path) -> None:
     )  # fmt: skip
     assert b"sightline: the current directory: No such file or directory" in done.stderr
     assert done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("/mcp", b"the current directory: No such file or directory"),
+        ("look at @it", b"the current directory: No such file or directory"),
+        ("hello", b"ollama:none: "),
+    ],
+)
+def test_a_directory_that_goes_away_does_not_end_the_chat(
+    line: str, told: bytes, tmp_path: Path
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    with subprocess.Popen(
+        [PROGRAM, "chat", "--model", "ollama:none"], cwd=gone, stdin=PIPE, stdout=PIPE, stderr=PIPE,
+        env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}, bufsize=0,
+    ) as chat:  # fmt: skip
+        assert chat.stdin is not None
+        assert chat.stdout is not None
+        chat.stdin.write(b"/mode\n")
+        assert chat.stdout.read(1)  # the directory was opened
+        gone.rmdir()
+        chat.stdin.write(f"{line}\n/mode plan\n".encode())
+        said, errors = chat.communicate(timeout=60)
+    assert b"plan" in said
+    assert told in errors
+    assert b"unexpected" not in errors
 
 
 def test_a_secret_that_looks_like_a_path_is_a_secret_whatever_its_length() -> None:

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from sightline.agent.host import Host
 from sightline.agent.workspace.inside import Inside, Parts, parts_of, shown
 from sightline.agent.workspace.text import is_binary
+from sightline.cli.options import current_directory
 from sightline.cli.pdf import MAX_PDF, is_pdf, pdf_text
 from sightline.context.messages.attach import Spellings, image_of, mentions, quoted
 from sightline.context.messages.parts import File
@@ -51,7 +52,7 @@ async def attach(text: str, host: Host, pasted: Mapping[str, bytes] | None = Non
         return Attached()
     stop = threading.Event()
     try:
-        read = await asyncio.to_thread(_read_all, named, Path.cwd(), pasted or {}, stop)
+        read = await asyncio.to_thread(_read_all, named, current_directory(), pasted or {}, stop)
     finally:
         stop.set()
     if read.files and not (model := await host.model()).profile.messages.images:

@@ -44,6 +44,7 @@ class HostDirectory:
     _own_invoke_s: dict[str, float]  # how long actions of our own apps may take, by app
     _now: Current | None
     _run: TurnRun | None
+    _here: Path
     _guidance: tuple[Guidance, Guidance] | None = None
 
     @property
@@ -55,9 +56,9 @@ class HostDirectory:
         """Show the directory as an app; its reads need no approval, it is our own."""
         from sightline.agent.workspace.workspace import APP_ID, MAX_WAIT_S, Workspace
 
-        chosen = self.settings.workspace
+        chosen, self._here = self.settings.workspace, Path.cwd()
         workspace = await asyncio.to_thread(
-            Workspace, Path.cwd(), env=self._env, also_passed=chosen.env, wait_s=chosen.wait_s,
+            Workspace, self._here, env=self._env, also_passed=chosen.env, wait_s=chosen.wait_s,
             max_run_s=chosen.max_run_s, sandbox=chosen.sandbox,
             writable=[expanded(Path(path)) for path in chosen.writable],
             tell=lambda text: self._tell(Noticed(code="run_ended", message=text)),
@@ -115,9 +116,8 @@ class HostDirectory:
 
     def _read_guidance(self) -> None:
         """Read the files anew, and tell what in them makes the prompt begin otherwise."""
-        here = Path.cwd()
         users = find_guidance(user_file(self._env).parent, of_user=True)
-        before, self._guidance = self._guidance, (users, find_guidance(here))
+        before, self._guidance = self._guidance, (users, find_guidance(self._here))
         if before is None or before[1].problems != self._guidance[1].problems:
             for problem in self._guidance[1].problems:
                 self._tell(Noticed(code="instructions", message=problem))

@@ -20,7 +20,7 @@ from prompt_toolkit.styles import Style
 from sightline.cli.chat.theme import SCREEN_STYLES, ground_of
 from sightline.cli.commands.console import cut
 from sightline.cli.ledger import overview_table
-from sightline.cli.options import ledger_path
+from sightline.cli.options import current_directory, ledger_path
 from sightline.context.ledger import Ledger
 from sightline.errors import NotFound
 
@@ -32,7 +32,7 @@ _ASK: Final = "which session? "
 def pick_session(ledger: str | None) -> str:
     """Have the user choose a session, those of this directory first; empty if they turn away."""
     with Ledger(ledger_path(None if ledger is None else Path(ledger))) as opened:
-        listed = opened.sessions.overview(project=str(Path.cwd()), limit=_MOST)
+        listed = opened.sessions.overview(project=str(current_directory()), limit=_MOST)
     listed = [one for one in listed if one.session.groups]
     if not listed:
         raise NotFound("there is no session to go on with")

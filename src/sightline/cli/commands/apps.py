@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 import click
@@ -15,6 +14,7 @@ from sightline.cli.clean import visible
 from sightline.cli.commands.command import CommandCall, Section, rest
 from sightline.cli.commands.offers import AppPath, find_app, find_path, offering
 from sightline.cli.io import read_object
+from sightline.cli.options import current_directory
 from sightline.config.mcp_files import McpEntry, desktop_file, project_file, read_mcp_file
 from sightline.context.projection import tools
 from sightline.context.projection.temporal import changes_between
@@ -68,7 +68,7 @@ async def _mcp(call: CommandCall, name: str) -> None:
 def _mcp_entries(call: CommandCall) -> list[McpEntry]:
     """Read the directory's file and the user's, in this order; one that is not there is none."""
     entries: list[McpEntry] = []
-    project, env = project_file(Path.cwd()), call.host.env
+    project, env = project_file(current_directory()), call.host.env
     if project is not None:
         entries += read_mcp_file(project, env, of_user=False)
     with suppress(NotFound):
