@@ -59,6 +59,14 @@ async def test_the_calendar_can_be_planned() -> None:
         assert client.tree.at("/calendar").meta.summary == "2 events today, next at 15:00"
 
 
+async def test_each_appointment_has_an_id_of_its_own_however_many_there_are() -> None:
+    async with connect(demo_app()) as client:
+        for hour in range(10, 13):
+            await client.invoke("/calendar", "add_event", title="Call", start=f"{hour}:00")
+        found = [child.id for child in client.tree.at("/calendar").children]
+        assert found == ["evt-9", "evt-10", "evt-11", "evt-7", "evt-8"]
+
+
 async def test_one_can_find_things_and_go_there() -> None:
     async with connect(demo_app()) as client:
         found = await client.invoke("/", "search", query="launch")

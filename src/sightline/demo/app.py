@@ -194,7 +194,7 @@ class Desk:
         """Make an appointment."""
         if any(event.start == start for event in self.events):
             raise ActionError("conflict", f"there is something at {start} already")
-        number = 9 + sum(1 for event in self.events if event.id >= "evt-9")
+        number = 1 + max((int(event.id.removeprefix("evt-")) for event in self.events), default=8)
         added = CalendarEvent(f"evt-{number}", title, start, minutes, movable=True)
         self.events = sorted([*self.events, added], key=lambda event: event.start)
         return {"id": added.id}
