@@ -4,6 +4,7 @@
     python -m benchmarks.field score     reads the requests of a system, and says what they cost
     python -m benchmarks.field faults    pairs of requests between which a cache may have been lost
     python -m benchmarks.field judge     reads what a system says to these, and counts what is right
+    python -m benchmarks.field sessions  requests that real agents sent, in words of chance
     python -m benchmarks.field table     our own rows
 
 All text is made by seeded chance, so that every run of it is the same.
@@ -15,6 +16,7 @@ import json
 import random
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -36,11 +38,12 @@ from benchmarks.cache import (
     price,
 )  # fmt: skip
 from benchmarks.faults import Case, cases, clean
+from benchmarks.sessions import Session, expand, go_on, load
 from sightline.context.dialects.sdk import Messages
 from sightline.context.messages.parts import Message
 from sightline.context.messages.replay import fresh_groups, truncate
 
-__all__ = ["faults", "judged", "main", "requests", "scored", "work"]
+__all__ = ["faults", "judged", "main", "requests", "scored", "sessions", "sessions_table", "work"]
 
 Line = dict[str, Any]
 TURNS = 30
@@ -115,6 +118,29 @@ def scored(lines: Iterable[Line]) -> dict[str, float]:
     return found
 
 
+def sessions() -> Iterator[Line]:
+    """Write the requests of the recorded sessions, as any system would."""
+    return chain.from_iterable(map(expand, load()))
+
+
+def sessions_table() -> Iterator[str]:
+    """Write a row for each recorded session; prices are shares of what no cache would cost."""
+    names = " | ".join(AUTOMATIC)
+    yield f"| agent | requests | go on from the last | sent | evaluated | reused | {names} |"
+    yield f"| --- |{' ---: |' * (5 + len(AUTOMATIC))}"
+    yield from map(_session_row, load())
+
+
+def _session_row(session: Session) -> str:
+    found = scored(expand(session))
+    sent, evaluated = found["sent"], found["evaluated"]
+    shares = (1 - evaluated / sent, *(found[name] / sent for name in AUTOMATIC))
+    return (
+        f"| {session.name} | {found['requests']:.0f} | {go_on(session)}"
+        f" | {sent:,.0f} | {evaluated:,.0f} | {' | '.join(f'{share:.1%}' for share in shares)} |"
+    )
+
+
 def faults() -> Iterator[Line]:
     """Give the cases without their causes; among them some in which nothing happened."""
     for number, case in enumerate(_cases()):
@@ -151,7 +177,7 @@ def _answers() -> Iterator[Line]:
 
 
 def table() -> Iterator[str]:
-    """Write the rows of our own layouts, and of the gateway."""
+    """Write the rows of our own layouts, of the gateway, and of the recorded sessions."""
     yield f"| layout | sent | evaluated | {' | '.join(AUTOMATIC)} |"
     yield f"| --- |{' ---: |' * (2 + len(AUTOMATIC))}"
     for slug in OURS:
@@ -166,14 +192,16 @@ def table() -> Iterator[str]:
         f"| `sightline gateway` | {ours['named']:.1%} of {ours['lost']}"
         f" | {ours['alarms']} of {ours['nothing happened']} |"
     )
+    yield ""
+    yield from sessions_table()
 
 
 def main(task: str) -> None:
     """Write lines, or read them from standard input and print what they come to."""
     given = (json.loads(line) for line in sys.stdin)
     match task:
-        case "work" | "faults":
-            for line in work() if task == "work" else faults():
+        case "work" | "sessions" | "faults":
+            for line in {"work": work, "sessions": sessions, "faults": faults}[task]():
                 print(json.dumps(line))
         case "score" | "judge":
             print(json.dumps(scored(given) if task == "score" else judged(given), indent=2))
