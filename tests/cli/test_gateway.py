@@ -75,15 +75,15 @@ def test_a_transcript_is_imported_and_reported(tmp_path: Path, sightline: Run) -
     path, db = str(talk.write(tmp_path)), str(tmp_path / "l.db")
     done = sightline("gateway", "--db", db, "import", path)
     assert done.returncode == 0
-    assert done.stdout.startswith(b"1 files: 2 requests new, 0 known already\n")
+    assert done.stdout.startswith(b"1 file: 2 requests new, 0 known already\n")
     assert b"in 1: the cache's lifetime ran out" in done.stdout
-    again = sightline("gateway", "--db", db, "--json", "import", path)
+    again = sightline("gateway", "import", path, "--json", "--db", db)
     found = json.loads(again.stdout)
     assert found == {"files": 1, "new": 0, "known": 2, "sessions": [], "skipped": {}}
     told = sightline("gateway", "--db", db, "report")
     assert b"lost 20,000 tokens" in told.stdout
     assert b"are unknown" in told.stdout
-    lines = sightline("gateway", "--db", db, "--json", "report").stdout.splitlines()
+    lines = sightline("gateway", "report", "--db", db, "--json").stdout.splitlines()
     assert [json.loads(line)["bytes"] for line in lines] == [None, None]
     page = sightline("gateway", "--db", db, "report", "--html", str(tmp_path / "r.html"))
     assert page.stdout.decode().strip() == str(tmp_path / "r.html")

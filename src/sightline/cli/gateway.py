@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import click
@@ -30,7 +30,7 @@ from sightline.cli.options import (
     loaded_config,
     needing,
 )
-from sightline.cli.out import Progress, notice, say, tell, write_json_lines
+from sightline.cli.out import Progress, counted, notice, say, tell, write_json_lines
 from sightline.context.ledger import Ledger, Session
 from sightline.context.messages.gate import Gate, shown_text
 from sightline.errors import InvalidInput, LedgerUnavailable, SightlineError
@@ -47,7 +47,7 @@ from sightline.slop.protocol.jsontext import escape_controls
 if TYPE_CHECKING:
     from sightline.gateway.tail import LiveTail, Mode
 
-
+_F = TypeVar("_F", bound=Callable[..., Any])
 SECRET_BYTES: Final = 18
 TELLS: Final = "SIGHTLINE_GATEWAY"  # where it is set, the hook of `sightline mcp` is silent
 # upstream → (where it is if nobody says otherwise, the variable that leads there, its usual end)
@@ -77,6 +77,23 @@ class _WithProgram(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def _json_option(command: _F, **settings: Any) -> _F:
+    words = "Lines of JSON instead of words."
+    return click.option("--json", "as_json", is_flag=True, help=words, **settings)(command)
+
+
+def _behind(command: _F) -> _F:
+    """Take the group's `--db` and `--json` behind a subcommand's name, too."""
+
+    def take(context: click.Context, option: click.Parameter, value: object) -> None:
+        if value:
+            context.obj[option.name] = value
+
+    return db_option(
+        _json_option(command, expose_value=False, callback=take), expose_value=False, callback=take
+    )
+
+
 @click.group(
     cls=_WithProgram,
     invoke_without_command=True,
@@ -98,7 +115,7 @@ class _WithProgram(click.Group):
     "--tail", type=click.Choice(["off", "whole", "session"]), default="off", show_default=True,
     help="Put the state of apps behind each request: all of it, or once and then what changed.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Lines of JSON instead of words.")
+@_json_option
 @click.pass_context
 def gateway(context: click.Context, /, **options: Any) -> None:
     """See what an agent asks its vendor, what of it was cached, and why the rest was not.
@@ -126,8 +143,8 @@ def _run(context: click.Context, program: tuple[str, ...]) -> None:
 
 
 @examples(
-    "sightline gateway --db talk.db report 1",
-    "sightline gateway --db talk.db report 1 --html report.html",
+    "sightline gateway report 1 --db talk.db",
+    "sightline gateway report 1 --db talk.db --html report.html",
 )
 @gateway.command()
 @click.argument("session", required=False)
@@ -135,6 +152,7 @@ def _run(context: click.Context, program: tuple[str, ...]) -> None:
     "--html", type=click.Path(path_type=Path), metavar="FILE",
     help="As one page that needs nothing else; - for stdout.",
 )  # fmt: skip
+@_behind
 @click.pass_context
 def report(context: click.Context, session: str | None, html: Path | None) -> None:
     """Say what a recorded session cost and lost, request by request; without one, the last."""
@@ -160,9 +178,10 @@ def report(context: click.Context, session: str | None, html: Path | None) -> No
         say(FROM_TRANSCRIPT)
 
 
-@examples("sightline gateway --db work.db import talk.jsonl")
+@examples("sightline gateway import talk.jsonl --db work.db")
 @gateway.command(name="import")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@_behind
 @click.pass_context
 def import_(context: click.Context, paths: tuple[Path, ...]) -> None:
     """Read what Claude Code and Codex wrote down of their sessions: files, or all in directories.
@@ -182,7 +201,8 @@ def import_(context: click.Context, paths: tuple[Path, ...]) -> None:
         counts = {"files": done.files, "new": done.new, "known": done.known}
         write_json_lines([{**counts, "sessions": done.sessions, "skipped": skipped}])
         return
-    say(f"{done.files} files: {done.new} requests new, {done.known} known already")
+    new = counted(done.new, "request")
+    say(f"{counted(done.files, 'file')}: {new} new, {done.known:,} known already")
     say(*(f"left out: {count} {why}" for why, count in skipped.items()))
     if done.new:
         say(*summary_lines(summarise(done.passed)))

@@ -14,7 +14,7 @@ import msgspec
 
 from sightline.cli.commands.console import columns
 from sightline.cli.options import attachments_url, db_option, examples, ledger_path, open_ledger
-from sightline.cli.out import Progress, confirm, into_file, say, tell, write_json_lines
+from sightline.cli.out import Progress, confirm, counted, into_file, say, tell, write_json_lines
 from sightline.context.ledger import Ledger, SearchHit, Session, SessionOverview
 from sightline.context.ledger.paths import address_of, database_url, expanded
 from sightline.context.ledger.retrieval import QueryLimits
@@ -75,12 +75,11 @@ def verify(db: Path | None, as_json: bool, since: Path | None) -> None:
     if as_json:
         write_json_lines([msgspec.structs.replace(report, seals={})])
     else:
-        counts = {
-            "session": report.sessions, "group": report.groups,
-            "message": report.messages, "memo": report.memos,
-        }  # fmt: skip
-        held = ", ".join(f"{n} {one}" if n == 1 else f"{n} {one}s" for one, n in counts.items())
-        say(f"{held}: {'ok' if report.ok else 'DAMAGED'}")
+        held = (
+            counted(report.sessions, "session"), counted(report.groups, "group"),
+            counted(report.messages, "message"), counted(report.memos, "memo"),
+        )  # fmt: skip
+        say(f"{', '.join(held)}: {'ok' if report.ok else 'DAMAGED'}")
         say(*(f"  {finding}" for finding in report.findings))
     report.raise_if_damaged()
 
@@ -404,7 +403,7 @@ def prune(db: Path | None, older_than: str | None, max_size: str | None, yes: bo
         for traces in chosen:
             say(str(traces)) if yes else tell(traces.described)
         size = bytes_in(opened)
-        many = "1 session" if len(chosen) == 1 else f"{len(chosen)} sessions"
+        many = counted(len(chosen), "session")
         if not yes and not confirm(f"Forget {many} for good?"):
             raise click.Abort
         with Progress("sessions forgotten") as progress:

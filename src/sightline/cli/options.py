@@ -56,12 +56,12 @@ def examples(*lines: str) -> Callable[[_Command], _Command]:
     return add
 
 
-def db_option(command: _F) -> _F:
-    """Add `--db`, as a path for `ledger_path`."""
+def db_option(command: _F, **settings: Any) -> _F:
+    """Add `--db`, as a path for `ledger_path`; the settings are click's."""
     from pathlib import Path
 
     path = click.Path(path_type=Path, dir_okay=False)
-    return click.option("--db", type=path, help=DB_HELP)(command)
+    return click.option("--db", type=path, help=DB_HELP, **settings)(command)
 
 
 def ledger_path(db: Path | None) -> Path:

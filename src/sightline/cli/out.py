@@ -137,6 +137,11 @@ def prompt(question: str) -> str:
     return answer
 
 
+def counted(number: int, noun: str) -> str:
+    """Write how many there are: `1 group`, `2 groups`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 class Writable(Protocol):
     """A stream of text, as far as commands need one."""
 

@@ -38,6 +38,7 @@ from sightline.cli.commands.console import Line, cut, line_of, text_of
 from sightline.cli.commands.insight import spent_in
 from sightline.cli.commands.offers import Sources
 from sightline.cli.commands.runs import ListedRun, ended_unseen, listed_runs, run_lines
+from sightline.cli.out import counted
 from sightline.context.messages.state import strip_states
 from sightline.context.messages.window import Window
 from sightline.errors import InvalidInput, NotFound, SightlineError
@@ -170,8 +171,7 @@ class ChatDriver:
     def greet(self) -> None:
         """Say which session this is."""
         session = self._host.session
-        many = "1 group" if session.groups == 1 else f"{session.groups} groups"
-        size = f", {many}" if session.groups else ""
+        size = f", {counted(session.groups, 'group')}" if session.groups else ""
         number = f"session {session.id}"
         name = "" if session.name == number else f", {session.name}"
         self.paint([line_of(f"{number}{name}{size}. /help lists commands.", "dim")])

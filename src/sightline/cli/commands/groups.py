@@ -15,6 +15,7 @@ from sightline.cli.commands.command import NUMBER, CommandCall, Section
 from sightline.cli.commands.console import columns, cut
 from sightline.cli.commands.offers import offering
 from sightline.cli.commands.picture import draw, picture_of
+from sightline.cli.out import counted
 from sightline.config import Settings, WindowSettings
 from sightline.context.ledger import Group, Ledger
 from sightline.context.messages.window import Window
@@ -62,8 +63,7 @@ async def _window(call: CommandCall, n: int, slack: int | None) -> None:
     """
     window = _window_of(n, slack, call.host.settings.window)
     await call.ledger(lambda ledger: ledger.sessions.set_window(call.host.session.id, window))
-    groups = "1 group" if n == 1 else f"{n} groups"
-    shown = f"the last {groups}" if n else "all of the conversation"
+    shown = f"the last {counted(n, 'group')}" if n else "all of the conversation"
     more = f", up to {window.slack} more before it folds" if n and window.slack else ""
     call.console.write(f"The window shows {shown}{more}.")
 

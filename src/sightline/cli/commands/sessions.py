@@ -11,6 +11,7 @@ from sightline.cli.commands.command import CommandCall, Section, rest
 from sightline.cli.commands.console import cut
 from sightline.cli.commands.offers import offering
 from sightline.cli.ledger import hit_line, overview_table, write_session
+from sightline.cli.out import counted
 from sightline.context.ledger import Ledger, Session
 from sightline.context.ledger.paths import expanded
 from sightline.errors import NotFound
@@ -137,6 +138,5 @@ async def _export(call: CommandCall, file: str) -> None:
 
 
 def _tell(call: CommandCall, session: Session) -> None:
-    many = "1 group" if session.groups == 1 else f"{session.groups} groups"
-    weight = f"{many}, {session.tokens:,} tokens"
+    weight = f"{counted(session.groups, 'group')}, {session.tokens:,} tokens"
     call.console.write(f"Now in session {session.id}, {session.name}: {weight}")
