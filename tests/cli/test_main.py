@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -79,6 +80,21 @@ def test_an_interruption_exits_with_130(
 
     monkeypatch.setattr(cli, "main", stopped)
     assert run([]) == 130
+
+
+def test_an_interruption_while_the_program_is_loaded_is_no_traceback() -> None:
+    code = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'click': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "from sightline.cli import main"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, b"")
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:

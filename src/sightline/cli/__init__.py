@@ -13,6 +13,9 @@ import gc
 # before anything is imported, and higher than what there is when a chat shows its prompt.
 gc.set_threshold(100_000)
 
-from sightline.cli.main import EXIT_CODES, main  # noqa: E402 - as said
+try:
+    from sightline.cli.main import EXIT_CODES, main
+except KeyboardInterrupt:  # while it is loaded nobody else takes it
+    raise SystemExit(130) from None
 
 __all__ = ["EXIT_CODES", "main"]
