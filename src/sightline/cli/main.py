@@ -13,7 +13,7 @@ import click
 
 from sightline._distribution import __version__
 from sightline.cli.options import examples
-from sightline.cli.out import clean_logs, notice, open_missing, write_text
+from sightline.cli.out import clean_logs, forget_output, notice, open_missing, write_text
 from sightline.errors import SightlineError
 
 if TYPE_CHECKING:
@@ -188,23 +188,18 @@ def run(argv: Sequence[str] | None = None) -> int:
         _complain(_usage_message(error))
         return 2
     except ReaderLeft:
-        _forget_output()  # not an error
+        forget_output()  # not an error
         return 0
     except Exception as error:
         if os.environ.get("SIGHTLINE_DEBUG"):
             raise
         if isinstance(error, OSError) and error.errno in UNWRITABLE and error.filename is None:
-            _forget_output()
+            forget_output()
             _complain(f"the output could not be written: {error.strerror}")
             return 9
         _complain(f"unexpected {type(error).__name__}: {error} (SIGHTLINE_DEBUG=1 shows where)")
         return 1
     return result if isinstance(result, int) else 0
-
-
-def _forget_output() -> None:
-    """Lead stdout nowhere: the interpreter must not complain when it flushes it at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage_message(error: click.ClickException) -> str:

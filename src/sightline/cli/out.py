@@ -19,8 +19,6 @@ import sys
 import termios
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from pathlib import Path
 from typing import Final, Protocol, Self, TextIO
 
 import click
@@ -32,6 +30,9 @@ _CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
 _GREEN: Final = "\x1b[32m"
 _RESET: Final = "\x1b[0m"
 _ERASE: Final = "\r\x1b[K"
+_STANDARD: Final = (
+    ("stdin", os.O_RDONLY, "r"), ("stdout", os.O_WRONLY, "w"), ("stderr", os.O_WRONLY, "w"),
+)  # fmt: skip
 
 
 def open_missing() -> None:
@@ -39,11 +40,23 @@ def open_missing() -> None:
 
     Otherwise the next file that is opened gets the number of one, and what others print there.
     """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+    for name, flags, mode in _STANDARD:
         if getattr(sys, name) is None:
-            nowhere = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - it stays open
-            os.set_inheritable(nowhere.fileno(), True)
-            setattr(sys, name, nowhere)
+            number = os.open(os.devnull, flags)
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))
+
+
+def forget_output() -> None:
+    """Have nobody told what is still to be written to stdout."""
+    _lead_nowhere(sys.stdout)
+
+
+def _lead_nowhere(stream: TextIO) -> None:
+    """Have the interpreter not fail at what a stream still holds when it ends, with code 120."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def write_json(value: object) -> None:
@@ -231,8 +244,10 @@ def _put(stream: TextIO, text: str) -> None:
 
 
 def _mention(text: str) -> None:
-    with suppress(OSError):
+    try:
         _put(sys.stderr, text)
+    except OSError:
+        _lead_nowhere(sys.stderr)
 
 
 def _put_exactly(text: str, end: str = "\n") -> None:

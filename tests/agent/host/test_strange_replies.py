@@ -14,6 +14,7 @@ from sightline.agent.host import Host
 from sightline.agent.models.choose import open_model
 from sightline.cli.ask import exit_code_of
 from sightline.config import LimitSettings, ReplySettings, Settings
+from sightline.context.dialects.events import Usage
 from sightline.context.ledger import Ledger
 from sightline.context.messages.parts import UNREADABLE
 from sightline.events import CallFinished, CallStarted, Noticed, UsageReported
@@ -105,8 +106,9 @@ async def test_an_absurd_count_costs_the_count_and_not_the_reply(
 
 
 async def test_a_price_beyond_measure_is_no_cost(tmp_path: Path) -> None:
-    dear = Settings(apps=ALONE, profiles={"*": {"prices": {"input": 1e300, "output": 1e300}}})
-    async with asking(tmp_path, "chat", says("Here."), settings=dear) as (host, _):
+    dear = Settings(apps=ALONE, profiles={"*": {"prices": {"input": 1e9, "output": 1e9}}})
+    many = says("Here.", usage=Usage(2**40, 3))
+    async with asking(tmp_path, "chat", many, settings=dear) as (host, _):
         assert ended(await turn(host)).outcome == "answered"
     with Ledger(tmp_path / "work.db", mode="read") as ledger:
         assert ledger.accounts.totals().unpriced == 1
