@@ -172,6 +172,24 @@ async def test_nothing_is_upgraded_out_of_the_limits() -> None:
         writer.close()
 
 
+@pytest.mark.parametrize("path", [b"/", b"/large", b"/slow", b"/news"])
+async def test_of_a_body_that_is_none_nothing_is_said(
+    path: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = b" HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with serving(ConnectionLimits()) as (site, port):
+        for method, pause in ((b"POST ", False), (b"PUT ", False), (b"PUT ", True)):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(method + path + head)
+            if pause and path != b"/slow":
+                await reader.read(1)
+            writer.write(b"no length\r\n")
+            await gone(reader)
+            writer.close()
+        site.may_answer.set()
+    assert caplog.records == []
+
+
 async def test_a_stream_without_an_end_ends_with_the_server_and_nothing_is_said_of_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -61,6 +61,7 @@ MOST_WAITING: Final = 64
 POLL_S: Final = 0.5
 BACKLOG: Final = 64
 _INCOMPLETE: Final = frozenset({h11.IDLE, h11.SEND_BODY})
+_UNANSWERED: Final = frozenset({h11.IDLE, h11.SEND_RESPONSE})
 HEARTBEAT_POLLS: Final = 30
 # The room is another one at every launch: what is in it as a file never changes.
 STATIC_CACHE: Final = "private, max-age=86400, immutable"
@@ -579,6 +580,16 @@ class _Connection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         self._watch_request()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP. What was being answered to it is heard by nobody any more."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in _UNANSWERED:
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
     def pause_writing(self) -> None:
         super().pause_writing()
