@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import httpx2
@@ -509,6 +511,22 @@ async def test_the_program_serves_both_eras_on_its_streams_and_on_a_port(
                     assert (await act(client, "clear"))["data"] == "cleared"
                     added = await act(client, "add", params={"count": 1})
                     assert [one["path"] for one in added["changes"]] == ["/shelf"]
+
+
+def test_nothing_is_said_of_what_strangers_send_to_the_port(tmp_path: Path) -> None:
+    environment = {**os.environ, "SLOP_PROVIDERS": str(tmp_path)}
+    command = [sys.executable, "-m", "sightline", "mcp", "--http"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        address = urlsplit(running.stderr.readline().split()[1])
+        head = f"POST {address.path} HTTP/1.1\r\nHost: {address.netloc}\r\n"
+        for sent in ("\0", f"{head}Transfer-Encoding: chunked\r\n\r\nno length\r\n"):
+            with socket.create_connection(("127.0.0.1", address.port or 0), timeout=60) as line:
+                line.sendall(sent.encode())
+                while line.recv(4096):
+                    pass
+        running.terminate()
+        assert running.communicate()[1] == ""
 
 
 def _refused(address: str, token: str) -> None:

@@ -159,8 +159,9 @@ async def _serve_http(server: AppsServer, port: int, token: str | None) -> None:
     with listen(port) as listening:
         address = f"http://{LOOPBACK}:{listening.getsockname()[1]}{PATH}"
         notice(f"{address} for clients with the header Authorization: Bearer {token}; Ctrl-C stops")
+        # "critical": a stranger's nonsense is no line on the user's terminal.
         config = uvicorn.Config(
-            guarded_app(server, token), log_level="warning", access_log=False,
+            guarded_app(server, token), log_level="critical", access_log=False,
             timeout_graceful_shutdown=1,
         )  # fmt: skip
         running = uvicorn.Server(config)
