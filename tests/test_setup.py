@@ -378,6 +378,20 @@ def test_an_interrupted_set_up_leaves_nothing(
     assert not (checkout / ".venv").exists()
 
 
+def test_an_interrupted_set_up_shows_no_traceback(checkout: Path) -> None:
+    python = checkout / "python"
+    interrupted = "import os, signal, time; os.killpg(0, signal.SIGINT); time.sleep(60)"
+    python.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{interrupted}'\n")
+    python.chmod(0o755)
+    done = subprocess.run(
+        ["sh", str(ROOT / "setup" / "venv.sh"), "chat", ".venv", str(python)],
+        cwd=checkout, stderr=subprocess.PIPE, start_new_session=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[1:] == []
+    assert not (checkout / ".venv").exists()
+
+
 def test_a_directory_that_is_no_environment_is_left_alone(checkout: Path) -> None:
     (checkout / ".venv").mkdir()
     (checkout / ".venv" / "letters").touch()
