@@ -366,6 +366,30 @@ async def test_an_interruption_ends_a_connecting_socket_whenever_it_comes() -> N
             socket.close()
 
 
+async def test_an_interruption_ends_a_connection_to_a_broker_whenever_it_comes() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'INFO {"server_id":"one","max_payload":1048576}\r\n')
+        while line := await reader.readline():
+            if line.startswith(b"PING"):
+                writer.write(b"PONG\r\n")
+
+    async with listening(serve) as port:
+        steps, interrupted = 0, True
+        while interrupted:
+            broker = Broker(NatsUrl.read(f"nats://127.0.0.1:{port}/live"))
+            connecting = asyncio.ensure_future(broker.connect())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            interrupted = connecting.cancel()
+            await asyncio.wait([connecting])
+            if not interrupted:
+                await broker.close()
+            writer = broker._connection._writer
+            assert writer is None or writer.is_closing(), steps
+            steps += 1
+    assert steps > 5
+
+
 @pytest.mark.parametrize(
     "address",
     ["nats://", "nats:live", "nats://h/a/b", "nats://h:x/a", "nats://h/a?b=c", "nats://[h/a",

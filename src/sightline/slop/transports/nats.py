@@ -269,7 +269,10 @@ class Broker:
         self._turn = asyncio.Lock()
 
     async def connect(self) -> None:
-        """Connect for the first time. Raises Unreachable, TimedOut or Unauthorized."""
+        """Connect for the first time; interrupted, not at all.
+
+        Raises Unreachable, TimedOut or Unauthorized.
+        """
         url = self.url
         self._failed = asyncio.get_running_loop().create_future()
         connecting = asyncio.ensure_future(
@@ -291,11 +294,17 @@ class Broker:
         )
         # Told to never give up, the library does not return from a first attempt that fails.
         either: set[asyncio.Future[Any]] = {connecting, self._failed}
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        failure = self._failed.result() if self._failed.done() else None
-        if failure is not None:
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            failure = self._failed.result() if self._failed.done() else None
+            if failure is not None:
+                connecting.cancel()
+            [raised] = await asyncio.gather(connecting, return_exceptions=True)
+        except asyncio.CancelledError:
             connecting.cancel()
-        [raised] = await asyncio.gather(connecting, return_exceptions=True)
+            await asyncio.wait([connecting])
+            self._connection.abort()
+            raise
         self._failed = None
         error = failure or raised
         if isinstance(error, Exception):
@@ -314,6 +323,10 @@ class Broker:
         with contextlib.suppress(OSError, Error, TimeoutError):
             async with asyncio.timeout(_PONG_S):
                 await self._connection.close()
+        self.abort()
+
+    def abort(self) -> None:
+        """Drop the connection at once, whatever is still to be said."""
         self._connection.abort()
 
     async def hear(self, subject: str, handler: OnMessage) -> int:

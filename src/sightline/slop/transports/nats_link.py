@@ -570,9 +570,9 @@ class _Shared:
 
     async def _close(self) -> None:
         self._forget()
+        await self.broker.close()
         if self._ticking is not asyncio.current_task():
             self._ticking.cancel()
-        await self.broker.close()
 
     def _down(self) -> None:
         for room in self._rooms.values():
@@ -589,12 +589,16 @@ class _Shared:
     async def _tick(self) -> None:
         """Look after the rooms; let go of a broker that stays away when nobody waits for it."""
         unused = 0
-        while unused < _LINGER_TICKS:
-            await asyncio.sleep(TICK_S)
-            for room in list(self._rooms.values()):
-                if room.entering.done():
-                    room.tick()
-            unused = 0 if self._users or self._rooms else unused + 1
+        try:
+            while unused < _LINGER_TICKS:
+                await asyncio.sleep(TICK_S)
+                for room in list(self._rooms.values()):
+                    if room.entering.done():
+                        room.tick()
+                unused = 0 if self._users or self._rooms else unused + 1
+        except asyncio.CancelledError:  # by the loop, which ends, or when it is closed already
+            self.broker.abort()
+            raise
         await self._close()
 
 
