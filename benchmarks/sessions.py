@@ -28,6 +28,7 @@ import msgspec
 
 from benchmarks.data import WORDS
 from sightline.context.ledger import Ledger
+from sightline.errors import SightlineError
 from sightline.gateway.bodies import CALLS, IMAGES, REASONING, RESULTS, RequestBody, Unit, read_body
 
 __all__ = [
@@ -180,7 +181,13 @@ def main(arguments: list[str]) -> None:
 
             save([*load(), *record_all()])
         case ["add", name, version, ledger]:
-            save([*load(), shape(name, version, recorded(Path(ledger)))])
+            try:
+                added = shape(name, version, recorded(Path(ledger)))
+            except SightlineError as error:
+                raise SystemExit(str(error)) from error
+            if not added.requests:
+                raise SystemExit(f"{ledger}: no gateway recorded a request there")
+            save([*load(), added])
         case _:
             raise SystemExit(__doc__)
 

@@ -19,6 +19,7 @@ from benchmarks.sessions import (
     expand,
     go_on,
     load,
+    main,
     recorded,
     save,
     shape,
@@ -141,6 +142,16 @@ def test_what_a_gateway_kept_can_be_added(tmp_path: Path) -> None:
     found = shape("mine", "2", recorded(tmp_path / "l.db"))
     assert found.lengths == (4, 4, 6)
     assert [request.blocks for request in found.requests] == [(0,), (0, 1)]
+
+
+def test_a_ledger_with_nothing_to_add_is_refused_in_a_line(tmp_path: Path) -> None:
+    before = FILE.read_bytes()
+    with pytest.raises(SystemExit, match="there is no ledger at"):
+        main(["add", "mine", "2", str(tmp_path / "none.db")])
+    Ledger(tmp_path / "l.db").close()
+    with pytest.raises(SystemExit, match="no gateway recorded a request there"):
+        main(["add", "mine", "2", str(tmp_path / "l.db")])
+    assert FILE.read_bytes() == before
 
 
 def test_the_page_has_the_rows_of_the_recorded_sessions() -> None:
