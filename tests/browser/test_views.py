@@ -269,9 +269,9 @@ def test_what_if_assembles_the_turn_under_other_rules(page: Page) -> None:
     changed = page.get_by_role("table", name="What would change")
     expect(changed.get_by_role("row", name=re.compile("prompt tokens"))).to_be_visible()
     expect(page.get_by_label("Configuration")).to_contain_text("size = 1")
-    # At one moment: the answer to the last rule may still replace the one before.
-    rows = changed.locator("tr").evaluate_all(
-        "rows => rows.map(row => [...row.children].map(cell => cell.innerText))"
+    # Once it is there, at one moment: the answer to the last rule may still replace the one before.
+    rows = changed.evaluate(
+        "table => [...table.rows].map(row => [...row.children].map(cell => cell.innerText))"
     )
     totals = next(at for at, row in enumerate(rows) if row[0] == "prompt tokens")
     for column in (1, 2):
