@@ -14,7 +14,7 @@ PAGE   := src/sightline/inspector/static/vendor/LOCK
 # The extras of `make chat`: all that are small, or that it cannot do without.
 CHAT   := chat local inspector gateway anthropic openai gemini ollama tokens watch pdf
 # What the system must have: chat, demo, lint and the like need less than what runs the tests.
-NEEDS  := $(if $(filter test bench prove,$(or $(MAKECMDGOALS),test)),test,chat)
+NEEDS  := $(if $(filter test bench prove agents,$(or $(MAKECMDGOALS),test)),test,chat)
 
 # An environment whose interpreter is gone is none.
 $(shell [ -x $(BIN)/python ] || rm -rf $(READY) $(DEV) $(AWS) $(VENV)/publish)
@@ -22,14 +22,13 @@ $(shell [ -x $(BIN)/python ] || rm -rf $(READY) $(DEV) $(AWS) $(VENV)/publish)
 COMPILE = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --no-annotate --quiet
 
-.PHONY: chat test lint format demo bench prove oldest mcp-servers docs release lock bare _system
+.PHONY: chat test lint format demo bench prove agents oldest mcp-servers docs release lock bare _system
 
 test: $(DEV)               ## everything CI runs: lint, types, tests; COVERAGE=1 measures it, LAWS=whole tries all cases of the laws
-	@sh setup/browser.sh $(VENV)/browser & sh setup/agents.sh $(VENV)/agents & \
-		$(BIN)/python setup/page.py tools && wait
-	@# Types take one core for two minutes, and the tests begin meanwhile.
+	@sh setup/browser.sh $(VENV)/browser & $(BIN)/python setup/page.py tools && wait
+	@# The type checkers occupy one core for two minutes. The tests start at the same time.
 	@$(MAKE) --no-print-directory lint & lint=$$!; \
-		PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(if $(COVERAGE),--cov --cov-report=term); code=$$?; \
+		PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -m "not agents" $(if $(COVERAGE),--cov --cov-report=term); code=$$?; \
 		wait $$lint && exit $$code
 
 lint: $(DEV)               ## style and strict types
@@ -53,11 +52,15 @@ demo: $(READY)             ## the demo app's state, as a model would see it
 bench: $(DEV)              ## race the peers; writes benchmarks/REPORT.md and every quoted figure
 	@$(BIN)/python -m benchmarks; code=$$?; $(BIN)/python -m benchmarks.report && exit $$code
 
-# A whole run is what docs/proof.md tells; a smaller one leaves it and its figures as they are.
-prove: $(DEV)              ## every claim, with faults: two hours and more; SEED=7 SECONDS=3600 or SCALE=0.1 for others
-	@$(BIN)/python -m proof $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) \
+# A smaller run leaves docs/proof.md and its results unchanged.
+prove: $(DEV)              ## every claim, with faults: an hour and more; ONLY=area for one area, SEED=7 SECONDS=3600 or SCALE=0.1 for others
+	@$(BIN)/python -m proof $(if $(ONLY),--only $(ONLY)) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(if $(SCALE),--scale $(SCALE),--output proof/results.json); code=$$?; \
 		$(if $(SCALE),,$(BIN)/python -m proof.report &&) exit $$code
+
+agents: $(DEV)             ## the tests that run Claude Code, Codex, opencode and the AI SDK: installs them, 960 MB
+	@sh setup/agents.sh $(VENV)/agents
+	@LAWS=whole $(BIN)/pytest -n 2 -m agents tests
 
 oldest: $(DEV)             ## the tests of the adapters with the oldest frameworks that they take
 	@sh setup/oldest.sh $(VENV)/oldest $(BIN)/python

@@ -1,6 +1,7 @@
 """Run every race, print the tables, keep the figures in `results.json`.
 
     python -m benchmarks [--quick] [--only MODULE]… [--output FILE]
+    python -m benchmarks --headline OTHER_TREE     our side of the README's table, in two trees
 
 A module of this package that races has `run(*, quick: bool) -> list[Row]` and is named in
 `results.MODULES`. Each runs in a process of its own, so that none pays for what another left
@@ -25,6 +26,7 @@ from pathlib import Path
 
 from benchmarks import results
 from benchmarks.harness import LeftOut, Row, table
+from benchmarks.headline import compare
 from benchmarks.results import MODULES, RESULTS, Part
 
 
@@ -40,10 +42,18 @@ def main(arguments: list[str] | None = None) -> int:
         type=Path,
         help="where the figures go (default: benchmarks/results.json; nowhere if quick)",
     )
+    parser.add_argument(
+        "--headline",
+        type=Path,
+        metavar="OTHER_TREE",
+        help="compare the README's rows with a different checkout, without peers",
+    )
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.quick and options.output and options.output.resolve() == RESULTS.resolve():
         parser.error("a quick run is no result: give another --output")
+    if options.headline is not None:
+        return compare(options.headline)
     output = options.output or (None if options.quick else RESULTS)
     names: Sequence[str] = options.only or MODULES
     if len(names) == 1 and (options.inside or not sys.stderr.isatty()):

@@ -21,7 +21,7 @@ import msgspec
 
 from benchmarks.harness import Row
 
-__all__ = ["MODULES", "RESULTS", "Part", "circumstances", "load", "save"]
+__all__ = ["MODULES", "RESULTS", "Part", "circumstances", "commit", "load", "save"]
 
 MODULES = (
     "trees", "live", "floods", "ledger", "postgres", "slots", "tail", "composing", "cache", "forms",
@@ -52,7 +52,7 @@ def circumstances() -> dict[str, Any]:
     load, _, _ = os.getloadavg()
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
-        "commit": _commit(),
+        "commit": commit("src", "benchmarks/*.py"),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
@@ -61,16 +61,16 @@ def circumstances() -> dict[str, Any]:
     }
 
 
-def _commit() -> str:
-    """The commit that was measured, with a plus where code differs from it."""
+def commit(*paths: str) -> str:
+    """Return the short hash of HEAD, with a plus if a file below `paths` differs from HEAD."""
 
     def git(*words: str) -> subprocess.CompletedProcess[str]:
         command = ["git", "-C", str(HERE.parent), *words]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
-    commit = git("rev-parse", "--short=7", "HEAD").stdout.strip()
-    changed = git("diff", "--quiet", "HEAD", "--", "src", "benchmarks/*.py").returncode
-    return f"{commit}+" if commit and changed else commit
+    head = git("rev-parse", "--short=7", "HEAD").stdout.strip()
+    changed = git("diff", "--quiet", "HEAD", "--", *paths).returncode
+    return f"{head}+" if head and changed else head
 
 
 def load(path: Path = RESULTS) -> dict[str, Part]:

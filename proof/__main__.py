@@ -3,9 +3,10 @@
     python -m proof [--seed N] [--scale X] [--seconds S] [--only NAME …] [--output FILE]
     python -m proof --seeds N …       each of N seeds on its own, added to the figures in FILE
 
-A claim that fails does not end the run. The figures are written after every claim, so
-that a run that is ended has its figures up to then. Exits with 1 if anything failed, and
-says how to see it again.
+NAME is a claim or an area, which is a group of claims that takes at most 30 minutes on two
+cores. A claim that fails does not end the run. The row of each claim is written to FILE as soon
+as the claim was tried. The rows of all other claims stay in FILE. Exits with 1 if a claim failed,
+and prints the seed that repeats the failure.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.results import commit
+
 from proof.claim import Claim, Outcome, Trial, table
 
 MODULES = (
@@ -50,6 +53,17 @@ MODULES = (
     "consent",
     "environment",
 )
+
+
+AREAS = {
+    "ledger": ("kill", "power", "disk", "bits", "sql", "writers", "two", "clock", "hosts"),
+    "postgres": ("fleet",),
+    "mirror": ("mirrors", "lies", "brokers"),
+    "wire": ("malformed", "bombs", "subscriptions", "floods", "readers"),
+    "security": (
+        "secrets", "forging", "repositories", "impostors", "consent", "environment",
+    ),
+}  # fmt: skip
 
 
 def claims() -> dict[str, Claim]:
@@ -135,18 +149,25 @@ def rounds(
             return list(outcomes.values())
 
 
-def write(path: Path, outcomes: list[Outcome], *, scale: float, began: str) -> None:
-    """Write the figures as JSON: the whole file, or the one before stays."""
-    report = {
-        "began": began,
+def write(path: Path, outcomes: list[Outcome], run: dict[str, Any]) -> None:
+    """Write the rows of these claims to a results file. The rows of all other claims stay."""
+    report = _figures(path)
+    rows = {row["claim"]: row for row in report.get("claims", [])}
+    rows |= {outcome.claim: {**asdict(outcome), "run": run} for outcome in outcomes}
+    ordered = [rows[name] for name in claims() if name in rows]
+    _replace(path, {"claims": ordered, "seeds": report.get("seeds", [])})
+
+
+def circumstances(scale: float) -> dict[str, Any]:
+    """Return the start time, scale, commit, interpreter and machine of a run."""
+    return {
+        "began": f"{datetime.now(UTC):%Y-%m-%dT%H:%MZ}",
+        "scale": scale,
+        "commit": commit("src", "proof", "tests"),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
-        "scale": scale,
-        "claims": [asdict(outcome) for outcome in outcomes],
-        "seeds": _figures(path).get("seeds", []),
     }
-    _replace(path, report)
 
 
 def add_seed(path: Path, outcome: Outcome, *, scale: float, began: str) -> None:
@@ -172,6 +193,7 @@ def _replace(path: Path, report: dict[str, Any]) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Try the chosen claims. Exits with 1 where one does not hold."""
     every = claims()
+    names = {**{name: (name,) for name in every}, **AREAS}
     parser = argparse.ArgumentParser(prog="proof", description="Try every claim of the project.")
     parser.add_argument("--seed", type=int, default=1, help="what chance begins with (default: 1)")
     parser.add_argument(
@@ -184,17 +206,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--seeds", type=int, default=0, help="try so many seeds, each on its own (default: one)"
     )
-    parser.add_argument("--only", nargs="+", choices=every, help="try only these")
+    parser.add_argument(
+        "--only", nargs="+", choices=names, metavar="NAME",
+        help=f"try only these claims, or the claims of an area: {', '.join(AREAS)}",
+    )  # fmt: skip
     parser.add_argument("--output", type=Path, help="write the figures there as JSON")
     options = parser.parse_args(arguments)
     # What the library logs of the faults is expected here; claims listen where it matters.
     logging.getLogger().addHandler(logging.NullHandler())
-    chosen = [every[name] for name in options.only or every]
-    began = f"{datetime.now(UTC):%Y-%m-%dT%H:%MZ}"
+    wanted = {claim for name in options.only or every for claim in names[name]}
+    chosen = [claim for name, claim in every.items() if name in wanted]
+    run = circumstances(options.scale)
 
     def keep(outcomes: list[Outcome]) -> None:
         if options.output is not None:
-            write(options.output, outcomes, scale=options.scale, began=began)
+            write(options.output, outcomes, run)
 
     if options.seeds:
         outcomes = []
@@ -202,7 +228,7 @@ def main(arguments: list[str] | None = None) -> int:
             for outcome in rounds(chosen, seed=seed, scale=options.scale, seconds=0):
                 outcomes.append(outcome)
                 if options.output is not None:
-                    add_seed(options.output, outcome, scale=options.scale, began=began)
+                    add_seed(options.output, outcome, scale=options.scale, began=run["began"])
     else:
         outcomes = rounds(
             chosen, seed=options.seed, scale=options.scale, seconds=options.seconds, after=keep

@@ -1,8 +1,8 @@
-"""`docs/proof.md` from the figures of the last full run.
+"""Write the result tables of `docs/proof.md` from `proof/results.json`.
 
-    python -m proof.report        writes the part between the two marks anew
+    python -m proof.report        rewrites the part between the two marks
 
-What stands between the marks is what `proof/results.json` says; a test compares them.
+A test compares the page with the file.
 """
 
 from __future__ import annotations
@@ -22,28 +22,32 @@ END = "<!-- to here -->"
 
 
 def part(figures: dict[str, Any]) -> str:
-    """Write the figures of a run as Markdown, marks included."""
+    """Return the result tables as Markdown, marks included."""
     claims = figures["claims"]
     minutes = sum(claim["seconds"] for claim in claims) / 60
+    machines = {
+        f"{run['python']} on {run['system']} with {run['cores']} cores, scale {run['scale']:g}"
+        for run in (claim["run"] for claim in claims)
+    }
     lines = [
         BEGIN,
-        f"Begun {figures['began']}, seed {claims[0]['seed']}, scale {figures['scale']:g}, "
-        f"{figures['python']} on {figures['system']} with {figures['cores']} cores. "
         f"{len(claims)} claims, {sum(claim['tried'] for claim in claims):,} tries, "
-        f"**{sum(claim['failed'] for claim in claims):,} failed**, {minutes:.0f} minutes.",
+        f"**{sum(claim['failed'] for claim in claims):,} failed**, {minutes:.0f} minutes. "
+        f"{'; '.join(sorted(machines))}.",
         "",
-        "| name | claim | tried | failed | seed | seconds |",
-        "| --- | --- | ---: | ---: | ---: | ---: |",
+        "| name | claim | tried | failed | seed | seconds | begun | commit |",
+        "| --- | --- | ---: | ---: | ---: | ---: | --- | --- |",
     ]
     lines += [
         f"| `{claim['claim']}` | {claim['says']} | {claim['tried']:,} | {claim['failed']:,} "
-        f"| {claim['seed']} | {claim['seconds']:,.0f} |"
+        f"| {claim['seed']} | {claim['seconds']:,.0f} | {claim['run']['began'][:10]} "
+        f"| `{claim['run']['commit']}` |"
         for claim in claims
     ]
     lines += _other_seeds(figures.get("seeds", []))
     lines += [
         "",
-        "What the controls found in something that is really broken, and what was noted:",
+        "The findings of the controls, and other notes:",
         "",
     ]
     for claim in claims:
@@ -76,7 +80,7 @@ def _other_seeds(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def main() -> int:
-    """Write the page anew."""
+    """Rewrite the tables of the page."""
     text = PAGE.read_text("utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)

@@ -254,13 +254,34 @@ def test_make_asks_before_it_makes_or_downloads_anything(tmp_path: Path) -> None
 def test_make_installs_what_its_goal_needs_and_no_more(
     goal: str, key: str, installed: list[str], tmp_path: Path
 ) -> None:
+    shown = planned(goal, f"VENV={tmp_path}", **{key or "NO_KEY": "k"})
+    assert re.findall(r"setup/venv.sh (\w+)", shown) == installed
+
+
+def planned(*words: str, **environment: str) -> str:
+    """Return the commands that make would run."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("M")}
     ours.pop("AWS_BEARER_TOKEN_BEDROCK", None)
     done = subprocess.run(
-        ["make", "--no-print-directory", "-n", goal, f"VENV={tmp_path}"],
-        cwd=ROOT, capture_output=True, text=True, check=True, env=ours | {key or "NO_KEY": "k"},
+        ["make", "--no-print-directory", "-n", *words],
+        cwd=ROOT, capture_output=True, text=True, check=True, env=ours | environment,
     )  # fmt: skip
-    assert re.findall(r"setup/venv.sh (\w+)", done.stdout) == installed
+    return done.stdout
+
+
+def test_make_installs_agents_for_their_own_tests_only() -> None:
+    assert "setup/agents.sh" in planned("agents")
+    assert "pytest -n 2 -m agents" in planned("agents")
+    # `make -n` would run the recipe of `test`, because a line of it contains $(MAKE).
+    recipe = (ROOT / "Makefile").read_text().partition("\ntest:")[2].partition("\n\n")[0]
+    assert "agents.sh" not in recipe
+    assert 'pytest -m "not agents"' in recipe
+
+
+def test_make_prove_passes_an_area_on() -> None:
+    assert "-m proof --only security --output proof/results.json" in re.sub(
+        r"[\s\\]+", " ", planned("prove", "ONLY=security")
+    )
 
 
 @pytest.fixture

@@ -17,7 +17,16 @@ import pytest
 
 from sightline.context.ledger import Ledger
 from sightline.gateway.bodies import api_of, pieces_of
-from support.agents import LONGEST_S, Agent, Claude, Codex, PlainCodex, installed
+from support.agents import (
+    LONGEST_S,
+    Agent,
+    AiSdk,
+    Claude,
+    Codex,
+    OpenCode,
+    PlainCodex,
+    installed,
+)
 from support.loopback import reserved_port
 from support.share import WHOLE
 from support.shell import PROGRAM
@@ -125,6 +134,27 @@ def test_an_agent_notices_nothing_and_all_of_it_is_kept(agent: type[Agent], tmp_
         assert sorted(ledger.exchanges.request(one.id) for one in kept) == sorted(sent)
     new = {piece for body in sent for piece in pieces_of(body)}
     assert db.stat().st_size - empty <= 1.2 * sum(map(len, new))
+
+
+@installed
+@pytest.mark.parametrize("kind", [OpenCode, AiSdk])
+def test_gateway_records_each_request_when_a_program_uses_the_ai_sdk(
+    kind: type[Agent], tmp_path: Path
+) -> None:
+    home, db = tmp_path / "home", tmp_path / "l.db"
+    home.mkdir()
+    agent = kind(home, tmp_path / "apps")
+    with Vendor(DONE) as vendor:
+        for text in ("Begin.", "Continue."):
+            running = agent.begin(vendor, text, PROGRAM, "gateway", "--db", str(db), "--")
+            said, shown = running.communicate(timeout=LONGEST_S)
+            assert (running.returncode, said.strip()[:12]) == (0, "All is done."), shown
+            agent.turns += 1
+        sent = asked(vendor.requests)
+    with Ledger(db, mode="read") as ledger:
+        kept = [one for s in ledger.sessions.recent() for one in ledger.exchanges.list(s.id)]
+        assert sorted(ledger.exchanges.request(one.id) for one in kept) == sorted(sent)
+    assert len(sent) >= 2
 
 
 class Led(Vendor):

@@ -127,6 +127,21 @@ def test_seeds_are_tried_each_on_its_own_and_added_to_the_figures(tmp_path: Path
 
 
 @pytest.mark.usefixtures("broken")
+def test_one_area_leaves_the_rows_of_other_claims_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "results.json"
+    main(["--output", str(output)])
+    before = {item["claim"]: item for item in json.loads(output.read_text())["claims"]}
+    monkeypatch.setattr(program, "AREAS", {"two": ("_is_blind", "_breaks")})
+    assert main(["--only", "two", "--seed", "5", "--output", str(output)]) == 1
+    after = {item["claim"]: item for item in json.loads(output.read_text())["claims"]}
+    assert list(after) == list(before)
+    assert after["_raises"] == before["_raises"]
+    assert [after[name]["seed"] for name in after] == [5, 5, 1]
+
+
+@pytest.mark.usefixtures("broken")
 def test_the_scale_and_the_choice_are_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--only", "_breaks", "--scale", "0.1"]) == 1
     assert "| _breaks | 1 | **1** | 1 |" in capsys.readouterr().out

@@ -1,11 +1,11 @@
-"""The page of the last full run says what its figures say, and the run was whole."""
+"""The tables of docs/proof.md equal the results file, and every claim ran at full scale."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from proof.__main__ import claims
+from proof.__main__ import AREAS, claims
 from proof.report import BEGIN, END, FIGURES, PAGE, part
 
 RUN: dict[str, Any] = json.loads(FIGURES.read_text("utf-8"))
@@ -17,11 +17,23 @@ def test_the_page_says_what_the_figures_say() -> None:
 
 
 def test_every_claim_was_tried_at_full_scale_and_holds() -> None:
-    assert RUN["scale"] == 1
+    assert {item["run"]["scale"] for item in RUN["claims"]} == {1}
     assert {item["claim"]: item["says"] for item in RUN["claims"]} == {
         claim.name: claim.says for claim in claims().values()
     }
     assert [item["failures"] for item in RUN["claims"] if item["failed"]] == []
+
+
+def test_areas_contain_each_claim_once_and_take_at_most_30_minutes() -> None:
+    seconds = {item["claim"]: item["seconds"] for item in RUN["claims"]}
+    assert sorted(name for area in AREAS.values() for name in area) == sorted(seconds)
+    took = {name: sum(seconds[claim] for claim in area) for name, area in AREAS.items()}
+    assert {name: total for name, total in took.items() if total > 1800} == {}
+
+
+def test_page_lists_the_areas() -> None:
+    rows = (f"| `{name}` | {', '.join(f'`{one}`' for one in AREAS[name])} |" for name in AREAS)
+    assert "\n".join(rows) in PAGE.read_text("utf-8")
 
 
 def test_what_the_claims_name_was_tried() -> None:

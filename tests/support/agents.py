@@ -1,4 +1,4 @@
-"""Claude Code and Codex themselves, each with a vendor on loopback and a home of its own."""
+"""Real agents, each with a vendor on loopback and a separate home. `make agents` installs them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,22 @@ _INSTALLED = Path(sys.prefix) / "agents"
 _MODULES = _INSTALLED / "node_modules"
 CLAUDE = _MODULES / "@anthropic-ai/claude-code-linux-x64/claude"
 CODEX = _MODULES / "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"
+OPENCODE = _MODULES / "opencode-linux-x64/bin/opencode"
 REPOSITORY = Path(__file__).parent.parent.parent
 LONGEST_S = 240
 # An agent may put more into the same message: only what the hook wrote is counted.
 _OURS = re.compile(r"(?:Live state of the apps|Data from apps:).*?</slop-state>", re.DOTALL)
 Step = tuple[str, dict[str, Any]]
 
-installed = pytest.mark.skipif(
-    not (_INSTALLED / ".installed").is_file(), reason="setup/agents.sh installed none"
+_MISSING = pytest.mark.skipif(
+    not (_INSTALLED / ".installed").is_file(), reason="`make agents` installs the agents"
 )
+
+
+def installed(test: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a test that runs a real agent: `make agents` selects it, `make test` does not."""
+    marked: Callable[..., Any] = pytest.mark.agents(_MISSING(test))
+    return marked
 
 
 class Agent:
@@ -44,7 +51,7 @@ class Agent:
         }  # fmt: skip
 
     def own_environment(self) -> dict[str, str]:
-        raise NotImplementedError
+        return {}
 
     def command(self, vendor: Vendor, text: str) -> list[str]:
         raise NotImplementedError
@@ -186,6 +193,36 @@ class PlainCodex(Codex):
         first, *rest = (word for word in own if word != "-c")
         settings = ["-c", f'openai_base_url="{vendor.url}/v1"', "-c"]
         return [first, *rest[:1], *settings, *rest[1:]]
+
+
+class OpenCode(Agent):
+    """opencode, started as `opencode run`, on a model of OpenAI's."""
+
+    def own_environment(self) -> dict[str, str]:
+        settings = {"share": "disabled", "autoupdate": False, "permission": {"*": "allow"}}
+        offline = dict.fromkeys(
+            ("OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_MODELS_FETCH"), "1"
+        )
+        return {"OPENCODE_CONFIG_CONTENT": json.dumps(settings), **offline}
+
+    def command(self, vendor: Vendor, text: str) -> list[str]:
+        going_on = ["--continue"] if self.turns else []
+        return [str(OPENCODE), "run", *going_on, "-m", "openai/gpt-5.5", text]
+
+
+class AiSdk(Agent):
+    """A program of a few lines that uses Vercel's AI SDK on a model of OpenAI's."""
+
+    def command(self, vendor: Vendor, text: str) -> list[str]:
+        script = _INSTALLED / "ask.mjs"
+        script.write_text(
+            'import { streamText } from "ai";\n'
+            'import { openai } from "@ai-sdk/openai";\n'
+            "const prompt = process.argv[2];\n"
+            'const reply = streamText({ model: openai("gpt-5.5"), prompt });\n'
+            "for await (const text of reply.textStream) process.stdout.write(text);\n"
+        )
+        return ["node", str(script), text]
 
 
 def _text(content: Any) -> str:
