@@ -52,6 +52,7 @@ MODULES = (
     "impostors",
     "consent",
     "environment",
+    "ports",
 )
 
 

@@ -34,7 +34,7 @@ def test_every_claim_of_the_project_is_there() -> None:
     assert list(EVERY) == [
         "kill", "power", "disk", "bits", "sql", "secrets", "writers", "two", "clock", "hosts",
         "fleet", "mirrors", "lies", "brokers", "malformed", "bombs", "subscriptions", "floods",
-        "readers", "forging", "repositories", "impostors", "consent", "environment",
+        "readers", "forging", "repositories", "impostors", "consent", "environment", "ports",
     ]  # fmt: skip
 
 

@@ -16,7 +16,9 @@ import pytest
 
 from support.wire import PATIENCE_S
 
-__all__ = ["AS_ROOT", "NOBODY", "SOMEBODY", "as_user", "command_as", "machine"]
+__all__ = [
+    "AS_ROOT", "NOBODY", "SOMEBODY", "as_user", "command_as", "knock_as", "machine",
+]  # fmt: skip
 
 AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="takes root, to be two other users")
 NOBODY = 65534
@@ -37,6 +39,33 @@ os.environ.update({environment!r})
 os.chdir("/")
 def tell(value): print(json.dumps(value), flush=True)
 """
+
+
+# Python is loaded before the user changes: the other user may not be able to read it.
+_KNOCK = """
+import encodings.idna, os, socket, struct
+os.setgroups([]); os.setgid({uid}); os.setuid({uid})
+with socket.create_connection(({host!r}, {port})) as line:
+    line.sendall({request!r})
+    if {resets}:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    if {reads}:
+        print(line.recv(4096).decode("latin-1"))
+"""
+
+
+def knock_as(
+    uid: int, host: str, port: int, request: bytes, *, reads: bool = True, resets: bool = False
+) -> str:
+    """Send a request to a port as a user. Returns the beginning of the answer.
+
+    Without `reads` the connection is closed at once, with `resets` by a reset.
+    """
+    code = _KNOCK.format(
+        uid=uid, host=host, port=port, request=request, reads=reads, resets=resets
+    )  # fmt: skip
+    command = [sys.executable, "-I", "-S", "-c", code]
+    return subprocess.check_output(command, text=True, timeout=PATIENCE_S)
 
 
 def command_as(uid: int, code: str, **environment: str) -> list[str]:

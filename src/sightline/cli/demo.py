@@ -6,11 +6,12 @@ import asyncio
 
 import click
 
-from sightline.cli.options import examples
+from sightline.cli.options import examples, users_option
 from sightline.cli.out import tell, write_json, write_text
 from sightline.demo import demo_tree
 from sightline.slop.protocol.codec import encode
 from sightline.slop.protocol.text import format_blocks
+from sightline.slop.transports.sockets import Users
 
 
 @examples("sightline demo --print", "sightline demo --json | sightline tree project --depth 1")
@@ -19,7 +20,10 @@ from sightline.slop.protocol.text import format_blocks
 @click.option("--unix", "socket", type=click.Path(), help="Serve a Unix socket at this path.")
 @click.option("--print", "as_text", is_flag=True, help="Show the state as a model would see it.")
 @click.option("--json", "as_json", is_flag=True, help="Show the state as JSON.")
-def demo(*, port: int | None, socket: str | None, as_text: bool, as_json: bool) -> None:
+@users_option
+def demo(
+    *, port: int | None, socket: str | None, as_text: bool, as_json: bool, users: Users
+) -> None:
     """Serve the demo app, a small mail and calendar program, until interrupted.
 
     It can be found by `sightline apps`, and prints where it is. Without --ws and --unix it
@@ -35,15 +39,15 @@ def demo(*, port: int | None, socket: str | None, as_text: bool, as_json: bool) 
     elif as_text:
         write_text(format_blocks(demo_tree()))
     else:
-        asyncio.run(_serve(port, socket))
+        asyncio.run(_serve(port, socket, users))
 
 
-async def _serve(port: int | None, socket: str | None) -> None:
+async def _serve(port: int | None, socket: str | None, users: Users) -> None:
     # Not needed to show the picture, and slower to load than it is to show.
     from sightline.demo.app import demo_app
     from sightline.slop.app.announce import told_to_end
 
-    served = demo_app().serving(port=port, unix=socket or port is None)
+    served = demo_app().serving(port=port, unix=socket or port is None, users=users)
     with told_to_end() as ended:
         async with served as addresses:
             if addresses.token is not None:

@@ -29,6 +29,7 @@ from sightline.cli.options import (
     ledger_path,
     loaded_config,
     needing,
+    users_option,
 )
 from sightline.cli.out import Progress, counted, notice, say, tell, write_json_lines
 from sightline.context.ledger import Ledger, Session
@@ -46,6 +47,7 @@ from sightline.slop.protocol.jsontext import escape_controls
 
 if TYPE_CHECKING:
     from sightline.gateway.tail import LiveTail, Mode
+    from sightline.slop.transports.sockets import Users
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 SECRET_BYTES: Final = 18
@@ -115,6 +117,7 @@ def _behind(command: _F) -> _F:
     "--tail", type=click.Choice(["off", "whole", "session"]), default="off", show_default=True,
     help="Put the state of apps behind each request: all of it, or once and then what changed.",
 )  # fmt: skip
+@users_option
 @_json_option
 @click.pass_context
 def gateway(context: click.Context, /, **options: Any) -> None:
@@ -231,6 +234,7 @@ async def _serve(
     upstreams: tuple[str, ...],
     record: Literal["on", "off"],
     tail: Literal["off", "whole", "session"],
+    users: Users,
     as_json: bool,
 ) -> int:
     """Pass requests on while a program runs, or until interrupted.
@@ -260,7 +264,7 @@ async def _serve(
             await asyncio.to_thread(observer.look)
 
         application = Gateway(secret, bound, starts, seen.put_nowait, live, look)
-        server = server_of(application)
+        server = server_of(application, users=users)
         watching = asyncio.create_task(_watch(seen, observer, screen))
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         try:

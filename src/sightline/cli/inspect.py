@@ -19,13 +19,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sightline.cli.options import db_option, examples, loaded_config, needing, open_ledger
+from sightline.cli.options import (
+    db_option,
+    examples,
+    loaded_config,
+    needing,
+    open_ledger,
+    users_option,
+)  # fmt: skip
 from sightline.cli.out import Progress, say, write_page
 from sightline.errors import InvalidInput, Unreachable
 
 if TYPE_CHECKING:
     from sightline.inspector.door import PageDoor
     from sightline.inspector.reader import RecordReader
+    from sightline.slop.transports.sockets import Users
 
 
 LOOPBACK: Final = "127.0.0.1"
@@ -43,6 +51,7 @@ FOREGROUND_S: Final = 1.0
 @db_option
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Default: any free one.")
 @click.option("--open/--no-open", "opens", default=True, help="Open the page in a browser.")
+@users_option
 @click.option("--allow-invoke", is_flag=True, help="Let the page ask live apps to do things.")
 @click.option(
     "--export",
@@ -114,7 +123,9 @@ def private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-async def _serve(reader: RecordReader, *, port: int, opens: bool, allow_invoke: bool) -> None:
+async def _serve(
+    reader: RecordReader, *, port: int, opens: bool, allow_invoke: bool, users: Users
+) -> None:
     with needing("inspector", "the inspector needs starlette and uvicorn"):
         from sightline.inspector.door import PageDoor
         from sightline.inspector.server import Invoke, inspector_app, server_of
@@ -132,7 +143,7 @@ async def _serve(reader: RecordReader, *, port: int, opens: bool, allow_invoke: 
         say(_address(door))
 
     invoke: Invoke | None = act if allow_invoke else None
-    server = server_of(inspector_app(reader, door, invoke=invoke))
+    server = server_of(inspector_app(reader, door, invoke=invoke), users=users)
     # The server raises SIGTERM once more when it has ended, which would end us before the clean-up.
     leave = functools.partial(server.handle_exit, signal.SIGTERM, None)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leave)

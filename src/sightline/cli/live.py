@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from sightline.cli.clean import clean_line
 from sightline.cli.io import read_object, read_window
-from sightline.cli.options import examples
+from sightline.cli.options import examples, users_option
 from sightline.cli.out import say, tell, write_json, write_json_lines, write_screen, write_text
 from sightline.slop.discovery.descriptor import Descriptor
 from sightline.slop.discovery.directory import Discovery
@@ -32,6 +32,7 @@ from sightline.slop.protocol.messages import Filter
 from sightline.slop.protocol.patch import encode_ops
 from sightline.slop.protocol.text import format_blocks, format_tree
 from sightline.slop.protocol.tree import Node
+from sightline.slop.transports.sockets import Users
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _T = TypeVar("_T")
@@ -331,17 +332,18 @@ For an app on a broker, on two cores:
     "--port-token", envvar="SIGHTLINE_PORT_TOKEN",
     help="What the port asks for; one is made and written to stderr if there is none.",
 )  # fmt: skip
-def relay(*, address: str, port: int, port_token: str | None) -> None:
+@users_option
+def relay(*, address: str, port: int, port_token: str | None, users: Users) -> None:
     """Serve the app at ADDR at a WebSocket port of this machine, until interrupted.
 
     Started several times with one port and one token, each process serves a share of those who
     come: so several cores tell many WebSockets of a change. Of an app on a broker a relay gets
     each change once, however many it serves.
     """
-    asyncio.run(_relay(address, port, port_token))
+    asyncio.run(_relay(address, port, port_token, users))
 
 
-async def _relay(address: str, port: int, port_token: str | None) -> None:
+async def _relay(address: str, port: int, port_token: str | None, users: Users) -> None:
     from sightline.slop.app.announce import told_to_end
     from sightline.slop.hub.second_port import serve_relay
 
@@ -350,7 +352,7 @@ async def _relay(address: str, port: int, port_token: str | None) -> None:
     link = await dial()  # who cannot be reached now is an error of whoever typed the address
     try:
         with told_to_end() as ended:
-            async with serve_relay(dial, port, token) as served:
+            async with serve_relay(dial, port, token, users) as served:
                 if port_token is None:
                     tell(f"token: {token}")
                 write_text([served])

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from sightline.cli.inspect import LOOPBACK, listen
+from sightline.cli.inspect import listen
 from sightline.cli.io import MAX_BYTES, read_bytes
-from sightline.cli.options import examples, loaded_config, needing
+from sightline.cli.options import examples, loaded_config, needing, users_option
 from sightline.cli.out import notice, write_json
 from sightline.errors import SightlineError
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sightline.agent.policy import Mode
     from sightline.config import Settings
     from sightline.slop.hub.hub import Hub
+    from sightline.slop.transports.sockets import Users
 
 
 TOKEN_BYTES: Final = 32
@@ -41,6 +42,7 @@ WHOLE_TOKENS: Final = 1_000_000  # where the settings have no limit
     "--token", envvar="SIGHTLINE_MCP_TOKEN",
     help="With --http: what clients must show; default: a new one, printed.",
 )  # fmt: skip
+@users_option
 @click.option(
     "--mode", type=click.Choice(("auto", "ask", "plan")), default="auto", show_default=True,
     help="Ask before dangerous actions, before every one, or do none.",
@@ -52,7 +54,7 @@ WHOLE_TOKENS: Final = 1_000_000  # where the settings have no limit
 @click.pass_context
 def mcp(
     context: click.Context, *, over_http: bool, port: int, token: str | None, mode: Mode,
-    deployed_names: bool,
+    deployed_names: bool, users: Users,
 ) -> None:  # fmt: skip
     """Let an agent that takes MCP servers see and use the apps of this machine.
 
@@ -69,7 +71,7 @@ def mcp(
     if token is not None and not over_http:
         raise click.UsageError("--token is for --http")
     settings = loaded_config().settings
-    asyncio.run(_serve(settings, mode, port if over_http else None, token, deployed_names))
+    asyncio.run(_serve(settings, mode, port if over_http else None, token, deployed_names, users))
 
 
 @examples(
@@ -133,8 +135,9 @@ async def open_hub(settings: Settings) -> AsyncIterator[Hub]:
 
 
 async def _serve(
-    settings: Settings, mode: Mode, port: int | None, token: str | None, deployed_names: bool
-) -> None:
+    settings: Settings, mode: Mode, port: int | None, token: str | None, deployed_names: bool,
+    users: Users,
+) -> None:  # fmt: skip
     from sightline.adapters.mcp.server import AppsServer
 
     async with open_hub(settings) as hub:
@@ -147,24 +150,22 @@ async def _serve(
             if port is None:
                 await server.serve_stdio()
             else:
-                await _serve_http(server, port, token)
+                await _serve_http(server, port, token, users)
 
 
-async def _serve_http(server: AppsServer, port: int, token: str | None) -> None:
-    import uvicorn
-
+async def _serve_http(server: AppsServer, port: int, token: str | None, users: Users) -> None:
     from sightline.adapters.mcp.server import PATH, guarded_app
+    from sightline.slop.transports.door import loopback_hosts
+    from sightline.slop.transports.http_connection import PortConnection, port_server
 
     token = token or secrets.token_urlsafe(TOKEN_BYTES)
     with listen(port) as listening:
-        address = f"http://{LOOPBACK}:{listening.getsockname()[1]}{PATH}"
+        hosts = loopback_hosts(listening.getsockname()[1])
+        address = f"http://{hosts[0]}{PATH}"
         notice(f"{address} for clients with the header Authorization: Bearer {token}; Ctrl-C stops")
         # "critical": a stranger's nonsense is no line on the user's terminal.
-        config = uvicorn.Config(
-            guarded_app(server, token), log_level="critical", access_log=False,
-            timeout_graceful_shutdown=1,
-        )  # fmt: skip
-        running = uvicorn.Server(config)
+        app = guarded_app(server, token, hosts)
+        running = port_server(app, users, PortConnection, ws="none", log_level="critical")
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, running.handle_exit, signal.SIGTERM, None)
         await running.serve(sockets=[listening])

@@ -64,6 +64,14 @@ def db_option(command: _F, **settings: Any) -> _F:
     return click.option("--db", type=path, help=DB_HELP, **settings)(command)
 
 
+def users_option(command: _F) -> _F:
+    """Add `--users`, as `Users` of `transports.sockets` for the port that a command opens."""
+    users = click.Choice(["own", "any"])
+    words = "Users of this machine that the port accepts, besides root."
+    option = click.option("--users", type=users, default="own", show_default=True, help=words)
+    return option(command)
+
+
 def ledger_path(db: Path | None) -> Path:
     """Give the path of the ledger to open; `db` is what `--db` said.
 

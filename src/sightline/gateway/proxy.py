@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
+import h11
 import httpx2
 import msgspec
 import uvicorn
@@ -27,7 +27,10 @@ from websockets.asyncio.client import connect
 
 from sightline.gateway.bodies import Api, api_of
 from sightline.gateway.observer import READ_BYTES, Passing
+from sightline.slop.transports.door import is_same_secret, loopback_hosts
 from sightline.slop.transports.health import WORDS, Health
+from sightline.slop.transports.http_connection import PortConnection, port_server
+from sightline.slop.transports.sockets import Users, refusal_of
 
 if TYPE_CHECKING:
     from sightline.gateway.tail import LiveTail, Spliced
@@ -39,8 +42,8 @@ HOP_BY_HOP: Final = frozenset(
      b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"host", b"expect")
 )  # fmt: skip
 READABLE: Final = (b"gzip", b"deflate", b"identity")
-LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 CONNECT_S: Final = 30.0
+_REASONS: Final = {403: "a web page, or another user (`--users any` allows other users)"}
 NEVER_SENT: Final = (1005, 1006, 1015)  # RFC 6455 §7.4.1
 
 Scope = Mapping[str, Any]
@@ -69,7 +72,7 @@ class Gateway:
     ) -> None:
         self._secret = secret
         self._health = Health(look)
-        self._hosts = frozenset(f"{host}:{port}" for host in LOOPBACK)
+        self._hosts = frozenset(loopback_hosts(port))
         self._upstreams = dict(upstreams)
         self._ended = ended
         self._tail = tail
@@ -95,7 +98,8 @@ class Gateway:
         elif isinstance(found, int):
             wants_health = found == HTTPStatus.NOT_FOUND and scope["method"] in ("GET", "HEAD")
             status = await self._health.status(scope["path"]) if wants_health else None
-            await _refuse(send, status or found, WORDS[status].decode() if status else "")
+            word = WORDS[status].decode() if status else _REASONS.get(found, "")
+            await _refuse(send, status or found, word)
         else:
             serving = asyncio.current_task()
             assert serving is not None  # noqa: S101 - we are in it
@@ -112,8 +116,10 @@ class Gateway:
             return 403  # no page has business here
         raw: bytes = scope.get("raw_path") or scope["path"].encode()
         _, secret, name, *rest = [*raw.decode("latin-1").split("/", 3), "", ""]
-        if not hmac.compare_digest(secret.encode(), self._secret.encode()):
+        if not is_same_secret(secret, self._secret):
             return 404
+        if refusal_of(scope) is not None:
+            return 403
         base = self._upstreams.get(name)
         if base is None:
             return 404
@@ -246,22 +252,19 @@ class _Connect(connect):
         return exc
 
 
-def server_of(application: Gateway) -> uvicorn.Server:
-    """Make a server that adds nothing to a reply, and tells nobody what passes."""
-    config = uvicorn.Config(
-        application,
-        log_level="critical",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        lifespan="off",
-        ws="websockets-sansio",
-        ws_max_size=2**31 - 1,
-        ws_ping_interval=None,  # how long to wait for the other is theirs to say
-        timeout_graceful_shutdown=1,
-    )
-    return uvicorn.Server(config)
+def server_of(application: Gateway, *, users: Users = "own") -> uvicorn.Server:
+    """Return a server that adds nothing to a reply and logs no request."""
+    # No pings of our own: the agent and its vendor decide how long they wait for each other.
+    return port_server(
+        application, users, _AgentConnection, log_level="critical", date_header=False,
+        lifespan="off", ws="websockets-sansio", ws_max_size=2**31 - 1, ws_ping_interval=None,
+    )  # fmt: skip
+
+
+class _AgentConnection(PortConnection):
+    """A connection whose request body may take as long as its vendor takes to read it."""
+
+    incomplete = frozenset({h11.IDLE})
 
 
 class _Incoming:
@@ -473,6 +476,7 @@ async def _refuse(send: Any, status: int, why: str = "", kind: str = "http") -> 
     headers = [
         (b"content-type", b"text/plain; charset=utf-8"),
         (b"content-length", b"%d" % len(body)),
+        (b"connection", b"close"),  # a stranger could send a body without end
     ]
     await send({"type": f"{kind}.response.start", "status": status, "headers": headers})
     await send({"type": f"{kind}.response.body", "body": body})

@@ -15,10 +15,12 @@ user of this machine too; but only below its path, so the page has an unguessabl
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Final
+
+from sightline.slop.transports.door import Refusal, is_same_secret, loopback_hosts
 
 COOKIE: Final = "sightline"
 SAFE: Final = frozenset({"GET", "HEAD"})
@@ -53,14 +55,6 @@ def policy(*script_hashes: str) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class PageRefusal:
-    """Why a request is not served: an HTTP status, and a reason to read."""
-
-    status: int
-    reason: str
-
-
 def _nothing() -> None:
     """Do nothing when a token is spent."""
 
@@ -76,7 +70,7 @@ class PageDoor:
 
     @property
     def hosts(self) -> frozenset[str]:
-        return frozenset(f"{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]"))
+        return frozenset(loopback_hosts(self.port))
 
     @property
     def origins(self) -> frozenset[str]:
@@ -86,16 +80,20 @@ class PageDoor:
         """Wait for a token, once; `spent` is called when it came."""
         self._tokens[token] = spent
 
+    def expects(self, token: str) -> bool:
+        """Return True if a token can be exchanged."""
+        return any(is_same_secret(token, known) for known in self._tokens)
+
     def exchanges(self, token: str) -> bool:
-        """Tell whether this token is waited for; from now on it is not."""
-        found = [known for known in self._tokens if _same(token, known)]
+        """Return True if a token can be exchanged. After this call it cannot."""
+        found = [known for known in self._tokens if is_same_secret(token, known)]
         for known in found:
             self._tokens.pop(known)()
         return bool(found)
 
     def stranger(
         self, method: str, headers: Mapping[str, str], *, arriving: bool = False
-    ) -> PageRefusal | None:
+    ) -> Refusal | None:
         """Refuse what cannot come from a page of ours, whatever it knows.
 
         Who is `arriving` with a token comes from a file or from another program, which a
@@ -103,31 +101,27 @@ class PageDoor:
         """
         if headers.get("host", "").lower() not in self.hosts:
             # RFC 9110 §15.5.20: misdirected request.
-            return PageRefusal(421, "this Host is not ours")
+            return Refusal(HTTPStatus.MISDIRECTED_REQUEST, "this Host is not ours")
         origin = headers.get("origin")
         if origin is not None and origin not in self.origins:
-            return PageRefusal(403, "this Origin is not ours")
+            return Refusal(HTTPStatus.FORBIDDEN, "this Origin is not ours")
         if arriving and "prefetch" in headers.get("sec-purpose", headers.get("purpose", "")):
-            return PageRefusal(403, "nobody is looking yet: a token is not spent on a prefetch")
+            return Refusal(HTTPStatus.FORBIDDEN, "a prefetch does not spend a token")
         # W3C Fetch Metadata Request Headers: Sec-Fetch-Site.
         if not arriving and headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            return PageRefusal(403, "asked for by another site")
+            return Refusal(HTTPStatus.FORBIDDEN, "asked for by another site")
         if method not in SAFE:
             if origin is None:
-                return PageRefusal(403, "a change must name its Origin")
+                return Refusal(HTTPStatus.FORBIDDEN, "a change must name its Origin")
             if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-                return PageRefusal(415, "a change must be JSON")
+                return Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a change must be JSON")
         return None
 
     def inside(self, path: str) -> str | None:
         """Return an address as seen from our room; None if it is not in it."""
         room, slash, rest = path.removeprefix("/").partition("/")
-        return f"/{rest}" if slash and _same(room, self.room) else None
+        return f"/{rest}" if slash and is_same_secret(room, self.room) else None
 
     def admits(self, cookie: str | None) -> bool:
         """Tell whether a request shows the cookie that a token was exchanged for."""
-        return cookie is not None and _same(cookie, self.secret)
-
-
-def _same(given: str, wanted: str) -> bool:
-    return hmac.compare_digest(given.encode(errors="replace"), wanted.encode())
+        return cookie is not None and is_same_secret(cookie, self.secret)

@@ -30,6 +30,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, ParamSpec, TypeAlias, TypeVar
 
 import h11
@@ -42,15 +43,18 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.protocols.http.h11_impl import RequestResponseCycle
 
 import sightline.telemetry as telemetry
 from sightline.errors import InvalidInput, NotFound, SightlineError, TimedOut, Unreachable
-from sightline.inspector.door import COOKIE, HEADERS, SAFE, PageDoor, PageRefusal, policy
+from sightline.inspector.door import COOKIE, HEADERS, SAFE, PageDoor, policy
 from sightline.inspector.pages import importmap_hash, refused_page, served_page, static_file, way_in
 from sightline.inspector.records import ROW_DIGITS
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
+from sightline.slop.transports.door import Refusal
 from sightline.slop.transports.health import LIVE, READY, WORDS, Health
+from sightline.slop.transports.http_connection import PortConnection, port_server
+from sightline.slop.transports.sockets import Users, refusal_of
 
 if TYPE_CHECKING:
     from sightline.inspector.reader import RecordReader
@@ -60,7 +64,6 @@ MOST_EXPORTS: Final = 2
 MOST_WAITING: Final = 64
 POLL_S: Final = 0.5
 BACKLOG: Final = 64
-_INCOMPLETE: Final = frozenset({h11.IDLE, h11.SEND_BODY})
 _UNANSWERED: Final = frozenset({h11.IDLE, h11.SEND_RESPONSE})
 HEARTBEAT_POLLS: Final = 30
 # The room is another one at every launch: what is in it as a file never changes.
@@ -357,6 +360,13 @@ class _RowConvertor(Convertor[int]):
 register_url_convertor("row", _RowConvertor())
 
 
+_NOT_ADMITTED: Final = Refusal(
+    HTTPStatus.UNAUTHORIZED,
+    "open the address that `sightline inspect` printed: it works once, and Enter in its terminal "
+    "prints another",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Guard:
     """Nothing is served, not even an error page, before the door has looked."""
@@ -377,40 +387,37 @@ class _Guard:
         await self.app({**scope, "path": answer}, receive, self._sealed(send))
 
     def _answer(self, request: Request) -> Response | str:
-        """Answer who may not go on; else return where in our room the request goes."""
+        """Return the answer to a request that is rejected, else its path below our room."""
         door, path = self.door, request.url.path
         token = request.query_params.get("token") if path == "/" else None
         arriving = request.method == "GET" and token is not None
         refusal = door.stranger(request.method, request.headers, arriving=arriving)
         if refusal is None:
-            if arriving and door.exchanges(token or ""):
-                return self._let_in()
             if path in (LIVE, READY) and request.method in SAFE:
                 return path
             inside = door.inside(path)
-            if inside is not None and door.admits(request.cookies.get(COOKIE)):
-                return inside
-            refusal = PageRefusal(
-                401,
-                "open the address that `sightline inspect` printed: it works once, and Enter "
-                "in its terminal prints another",
-            )
+            cookie = request.cookies.get(COOKIE)
+            admitted = door.admits(cookie) if inside else arriving and door.expects(token or "")
+            refusal = refusal_of(request.scope) if admitted else _NOT_ADMITTED
+            if refusal is None:
+                return inside or self._let_in(token or "")
         answer = self._refused(refusal, reads_html="text/html" in request.headers.get("accept", ""))
         answer.headers["Connection"] = "close"  # a stranger keeps none
         return answer
 
-    def _refused(self, refusal: PageRefusal, *, reads_html: bool) -> Response:
+    def _refused(self, refusal: Refusal, *, reads_html: bool) -> Response:
         """Say why somebody is not served: in a page to who opens an address, else as JSON."""
         if reads_html:
             return HTMLResponse(refused_page(refusal.reason), refusal.status)
         return _json({"error": refusal.reason}, refusal.status)
 
-    def _let_in(self) -> Response:
-        """Give the cookie, and a page that goes on by itself.
+    def _let_in(self, token: str) -> Response:
+        """Exchange a token for the cookie, and a page that continues automatically.
 
         A redirect would not do: it belongs to the site that the browser came from, and a
         strict cookie is not sent along.
         """
+        self.door.exchanges(token)
         room = f"/{self.door.room}/"
         response = HTMLResponse(way_in(room, f"{room}static/icon.svg"))
         response.set_cookie(COOKIE, self.door.secret, httponly=True, samesite="strict", path=room)
@@ -525,43 +532,20 @@ class ConnectionLimits:
     connections: int = 64
 
 
-def server_of(application: Any, limits: ConnectionLimits | None = None) -> uvicorn.Server:
-    """Make a server for an application that keeps to the limits."""
-    protocol = type("Connection", (_Connection,), {"limits": limits or ConnectionLimits()})
-    config = uvicorn.Config(
-        application,
-        http=protocol,
-        ws="none",  # what is upgraded would leave the limits
-        backlog=BACKLOG,
-        log_level="error",  # a stranger's nonsense is no line on the user's terminal
-        log_config=None,  # the program says how logs are written
-        access_log=False,  # it would keep the token
-        server_header=False,
-        timeout_graceful_shutdown=1,
-    )
-    return uvicorn.Server(config)
+def server_of(
+    application: Any, limits: ConnectionLimits | None = None, *, users: Users = "own"
+) -> uvicorn.Server:
+    """Return a server for an application, whose connections keep to the limits."""
+    limits = limits or ConnectionLimits()
+    settings = {"limits": limits, "request_s": limits.request_s}
+    # A WebSocket would leave the limits. A stranger's invalid data causes no line at "error".
+    return port_server(
+        application, users, type("Limited", (_Connection,), settings),
+        ws="none", backlog=BACKLOG, log_level="error",
+    )  # fmt: skip
 
 
-@dataclass(slots=True)
-class _Clock:
-    """Calls something when its time is up, unless it is stopped before."""
-
-    loop: asyncio.AbstractEventLoop
-    seconds: float
-    _running: asyncio.TimerHandle | None = None
-
-    def start(self, act: Callable[[], None]) -> None:
-        """Begin to count, or go on counting."""
-        if self._running is None:
-            self._running = self.loop.call_later(self.seconds, act)
-
-    def stop(self) -> None:
-        if self._running is not None:
-            self._running.cancel()
-            self._running = None
-
-
-class _Connection(H11Protocol):
+class _Connection(PortConnection):
     """One connection, with a clock for its request and one for what it was sent."""
 
     limits: ClassVar[ConnectionLimits]
@@ -569,17 +553,11 @@ class _Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._since = self.loop.time()
-        self._request_clock = _Clock(self.loop, self.limits.request_s)
-        self._write_clock = _Clock(self.loop, self.limits.write_s)
+        self._unread: asyncio.TimerHandle | None = None
         # So we hear of every byte that waits to be read, also when we are closing already.
         transport.set_write_buffer_limits(high=0)
-        self._watch_request()
         if len(self.connections) > self.limits.connections:
             self._make_room()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._watch_request()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP. What was being answered to it is heard by nobody any more."""
@@ -593,11 +571,12 @@ class _Connection(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._write_clock.start(self.transport.abort)
+        self._unread = self.loop.call_later(self.limits.write_s, self.transport.abort)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._write_clock.stop()
+        if self._unread is not None:
+            self._unread.cancel()
 
     def shutdown(self) -> None:
         """End with the server. What is being streamed is cut off: news have no end of their own."""
@@ -609,15 +588,7 @@ class _Connection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._request_clock.stop()
-        self._write_clock.stop()
-
-    def _watch_request(self) -> None:
-        """Run the clock while a request is incomplete; more bytes do not set it back."""
-        if self.conn.their_state in _INCOMPLETE:
-            self._request_clock.start(self.transport.abort)
-        else:
-            self._request_clock.stop()
+        self.resume_writing()
 
     def _waits(self) -> bool:
         """Tell whether nothing is being answered here. Before a request there is no cycle."""

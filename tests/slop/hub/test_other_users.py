@@ -18,6 +18,7 @@ from sightline.slop.discovery import directory as module
 from sightline.slop.discovery.descriptor import Descriptor, Unix
 from sightline.slop.discovery.directory import Directory, Discovery, announced
 from sightline.slop.transports.owned import write_private
+from sightline.slop.transports.sockets import Users
 from sightline.slop.transports.unix import serve_unix
 from support.live import LiveApp
 from support.stranger import AS_ROOT, NOBODY, SOMEBODY, as_user, command_as, machine
@@ -148,14 +149,18 @@ async def test_another_user_cannot_act_in_an_app(tmp_path: Path) -> None:
     app.action("/", "delete", dangerous=True)(lambda: deleted.append("all"))
     with machine() as (shared, _):
         place = shared / "mine" / "mail.sock"
-        async with app.serving(port=0, unix=place, directory=tmp_path) as addresses:
-            code = INVOKE.format(addresses=list(addresses))
-            told = await asyncio.to_thread(as_user, NOBODY, code)
-            assert (told, deleted) == (["Unreachable", "Unauthorized"], [])
-            token = repr(addresses.token)
-            code = code.replace("(address)", f"(address, token={token})")  # what it cannot know
-            told = await asyncio.to_thread(as_user, NOBODY, code)
-            assert (told, deleted) == (["Unreachable", "done"], ["all"])
+        choices: tuple[Users, ...] = ("own", "any")
+        for users in choices:
+            serving = app.serving(port=0, unix=place, directory=tmp_path, users=users)
+            async with serving as addresses:
+                code = INVOKE.format(addresses=list(addresses))
+                told = await asyncio.to_thread(as_user, NOBODY, code)
+                assert (told, deleted) == (["Unreachable", "Unauthorized"], [])
+                token = repr(addresses.token)
+                code = code.replace("(address)", f"(address, token={token})")  # what it cannot know
+                told = await asyncio.to_thread(as_user, NOBODY, code)
+                done = ["Unauthorized", []] if users == "own" else ["done", ["all"]]
+                assert (told[0], told[1], deleted) == ("Unreachable", *done)
 
 
 def lay(kind: str, shared: Path, target: Path) -> Path:

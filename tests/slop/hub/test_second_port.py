@@ -27,10 +27,10 @@ async def test_relays_at_one_port_share_out_the_consumers_of_an_app_on_a_broker(
             dialled[at] += 1
             return await dial()
 
-        first = serve_relay(lambda: counted(0), 0, "secret")
+        first = serve_relay(lambda: counted(0), 0, "secret", "own")
         address = await stack.enter_async_context(first)
         port = int(address.rpartition(":")[2].partition("/")[0])
-        await stack.enter_async_context(serve_relay(lambda: counted(1), port, "secret"))
+        await stack.enter_async_context(serve_relay(lambda: counted(1), port, "secret", "own"))
         clients = [Client(dial_address(address, token="secret")) for _ in range(40)]
         watches = [client.subscribe() for client in clients]
         for client in clients:

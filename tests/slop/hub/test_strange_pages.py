@@ -25,10 +25,10 @@ from sightline.slop.hub.browser import BrowserBridge
 from sightline.slop.hub.gate import BridgeGate
 from sightline.slop.hub.hub import Hub
 from sightline.slop.transports.door import Refusal, Visitor
-from sightline.slop.transports.sockets import connection_owner, listener_owner
+from sightline.slop.transports.sockets import NO_ONE, listener_owner
 from support.extension import EXTENSION, Extension, extension
 from support.loopback import listening
-from support.stranger import AS_ROOT, NOBODY
+from support.stranger import AS_ROOT, NOBODY, knock_as
 from support.wire import PATIENCE_S
 
 OTHER = "moz-extension://another-extension"
@@ -314,18 +314,8 @@ async def test_a_page_that_a_program_of_ours_serves_here_may_dial(tmp_path: Path
     assert listener_owner(port) is None
 
 
-# Python is loaded before the user changes: the other one may not be able to read it.
-_KNOCK = """
-import encodings.idna, os, socket
-os.setgroups([]); os.setgid({uid}); os.setuid({uid})
-with socket.create_connection(("127.0.0.1", {port})) as one:
-    one.sendall({request!r})
-    print(one.recv(100).decode())
-"""
-
-
 @AS_ROOT
-async def test_another_user_is_refused_whatever_they_show(tmp_path: Path) -> None:
+async def test_bridge_rejects_another_user_with_every_secret(tmp_path: Path) -> None:
     async with scene(tmp_path) as made:
         for lines in ([KNOWN, SHOWN], [SHOWN]):
             text = made.fill("\r\n".join([
@@ -333,21 +323,10 @@ async def test_another_user_is_refused_whatever_they_show(tmp_path: Path) -> Non
                 "Connection: Upgrade", "Sec-WebSocket-Version: 13",
                 "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", "", "",
             ]))  # fmt: skip
-            code = _KNOCK.format(uid=NOBODY, port=made.port, request=text.encode())
-            command = [sys.executable, "-I", "-S", "-c", code]
-            told = await asyncio.to_thread(subprocess.check_output, command, text=True)
+            told = await asyncio.to_thread(
+                knock_as, NOBODY, "127.0.0.1", made.port, text.encode()
+            )  # fmt: skip
             assert told.startswith("HTTP/1.1 403")
-
-
-async def test_the_kernel_says_whose_a_connection_is() -> None:
-    async with listening(silent) as port:
-        here = "127.0.0.1", port
-        _, writer = await asyncio.open_connection(*here)
-        there = writer.get_extra_info("sockname")
-        assert connection_owner(there, here) == os.getuid()
-        assert connection_owner((there[0], 1), here) is None
-        writer.close()
-        await writer.wait_closed()
 
 
 async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
@@ -372,13 +351,28 @@ CASES: list[tuple[str, dict[str, str], bool, str]] = [
 
 
 @pytest.mark.parametrize(("path", "headers", "is_open", "expected"), CASES)
-def test_where_nobody_can_tell_whose_it_is_a_token_is_needed_or_a_word(
-    path: str, headers: dict[str, str], is_open: bool, expected: str
+@pytest.mark.parametrize("owner", [None, 1001, NO_ONE])
+def test_gate_needs_a_token_or_open_when_the_connection_is_not_known_to_be_the_users(
+    path: str, headers: dict[str, str], is_open: bool, expected: str, owner: int | None
 ) -> None:
     gate = BridgeGate("t", 1000, frozenset({PAGE}), {EXTENSION}, is_open=is_open)
     visitor = Visitor.of([("Host", "localhost:9339"), *headers.items()])
-    verdict = gate.judge(path, 9339, visitor, None, lambda _: None)
-    assert (str(verdict.status.value) if isinstance(verdict, Refusal) else verdict) == expected
+
+    def verdict() -> str:
+        found = gate.judge(path, 9339, visitor, owner, lambda _: None)
+        return str(found.status.value) if isinstance(found, Refusal) else found
+
+    if owner is not None:
+        assert verdict() == "403"
+        gate.admits_others = True
+    assert verdict() == expected
+
+
+@pytest.mark.parametrize("owner", [0, 1000])
+def test_gate_admits_this_user_and_root_without_a_token(owner: int) -> None:
+    gate = BridgeGate("t", 1000)
+    visitor = Visitor.of([("Host", "localhost:9339")])
+    assert gate.judge("/slop", 9339, visitor, owner, lambda _: None) == "app"
 
 
 _SERVE = """

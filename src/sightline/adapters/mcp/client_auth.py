@@ -22,6 +22,7 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 from sightline._distribution import install
 from sightline.adapters.mcp.client_questions import PendingQuestions
 from sightline.slop.hub.mcp import checked_url
+from sightline.slop.transports.sockets import user_refusal
 
 SERVICE: Final = "sightline-mcp"
 _REQUEST_BYTES: Final = 16 * 1024
@@ -150,6 +151,8 @@ class _Visit:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
+            if user_refusal(writer.transport) is not None:
+                raise ConnectionError("another user's connection")
             line = await reader.readuntil(b"\r\n\r\n")
             target = line.split(b" ", 2)[1].decode("ascii")
             given = parse_qs(urlsplit(target).query)

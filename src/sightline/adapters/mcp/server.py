@@ -14,7 +14,7 @@ and action are as they were.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -44,6 +44,7 @@ from sightline.slop.protocol.path import join
 from sightline.slop.protocol.world import AppState, World
 from sightline.slop.transports.door import Door, Visitor
 from sightline.slop.transports.health import WORDS, health_status
+from sightline.slop.transports.sockets import refusal_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -253,13 +254,14 @@ def _resource(app: AppState) -> types.Resource:
     )  # fmt: skip
 
 
-def guarded_app(apps: AppsServer, token: str) -> ASGIApp:
-    """Make the ASGI app: the protocol at `/mcp`, behind a door that checks Host, Origin, token.
+def guarded_app(apps: AppsServer, token: str, hosts: Iterable[str] | None = None) -> ASGIApp:
+    """Return the ASGI app: the protocol at `/mcp`, behind a check of Host, Origin and token.
 
-    A browser's page is refused, whatever it knows: a program has no Origin. Whether the server
-    lives is told without a token.
+    `hosts` are the allowed values of the `Host` header, by default the names of loopback at any
+    port. A browser's page is always rejected, because a program has no Origin. The health of the
+    server needs no token. `PortConnection` lets the app reject other users of the machine.
     """
-    door = Door.of(None, (), token)
+    door = Door.of(hosts, (), token)
     inside = apps.protocol.streamable_http_app(streamable_http_path=PATH)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -273,6 +275,7 @@ def guarded_app(apps: AppsServer, token: str) -> ASGIApp:
             if status is not None and refusal is None:
                 await _answer(send, status, WORDS[status])
                 return
+            refusal = refusal or refusal_of(scope)
             if refusal is not None:
                 await _answer(send, refusal.status, refusal.reason.encode())
                 return

@@ -61,6 +61,7 @@ from sightline.slop.protocol.view import Bound
 from sightline.slop.transports.door import Door
 from sightline.slop.transports.link import Link, LinkClosed, Peer
 from sightline.slop.transports.nats_url import nats_module
+from sightline.slop.transports.sockets import Users
 from sightline.slop.transports.stdio import serve_stdio
 from sightline.slop.transports.unix import serve_unix
 
@@ -270,6 +271,7 @@ class App(Scope):
         open: bool = False,  # noqa: A002 - the author says it in so many words
         origins: Iterable[str] = (),
         hosts: Iterable[str] | None = None,
+        users: Users = "own",
         directory: Path | None = None,
         nats: str | None = None,
     ) -> AsyncIterator[Addresses]:
@@ -277,10 +279,12 @@ class App(Scope):
 
         A `port` adds a WebSocket, which asks for a `token` (one is made if none is given, see
         the `token` of what this gives). `open` lets every user of the machine in, or leaves it
-        to an `authenticate` hook. Gives the addresses. `unix` False leaves the socket out;
-        port 0 and True choose a place. A `host` beyond loopback takes the `hosts` by which
-        clients name it. `nats` is the address of a broker (`nats://host:4222`) on which whoever
-        it lets in can mirror the app from any machine. Raises InvalidInput.
+        to an `authenticate` hook. On loopback the port accepts this user and root alone, unless
+        it is `open` or `users` is "any", for example for a reverse proxy. Yields the addresses.
+        `unix` False leaves the socket out. Port 0 and True choose a place. A `host` beyond
+        loopback takes the `hosts` by which clients name it. `nats` is the address of a broker
+        (`nats://host:4222`) on which whoever it lets in can mirror the app from any machine.
+        Raises InvalidInput.
         """
         info = self.info
         async with AsyncExitStack() as stack:
@@ -298,6 +302,7 @@ class App(Scope):
                 shown = port_token(token, is_open=open)
                 served = serve_websocket(
                     self.handle, host, port, token=shown, origins=origins, hosts=hosts,
+                    users="any" if open else users,
                     pages=pages_of(info, self.description), is_ready=self._has_room,
                 )  # fmt: skip
                 addresses.append(await stack.enter_async_context(served))

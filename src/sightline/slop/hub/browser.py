@@ -41,7 +41,7 @@ from sightline.slop.transports.background import Background
 from sightline.slop.transports.door import Refusal, Visitor, is_loopback
 from sightline.slop.transports.link import CONSUMER_BYTES, Link, LinkClosed, Outgoing, Peer
 from sightline.slop.transports.pace import Pace
-from sightline.slop.transports.sockets import connection_owner, listener_owner
+from sightline.slop.transports.sockets import Users, connection_owner, listener_owner
 
 if TYPE_CHECKING:  # loaded where a bridge is opened: a start without one need not wait for it
     from sightline.slop.hub.hub import Hub
@@ -115,6 +115,7 @@ class BrowserBridge:
         port: int = BRIDGE_PORT,
         origins: Iterable[str] = (),
         open: bool = False,  # noqa: A002 - the setting's name
+        users: Users = "own",
         gone_s: float = GONE_S,
         backoff: Backoff | None = None,
     ) -> None:
@@ -125,6 +126,7 @@ class BrowserBridge:
         self._gone_s = gone_s
         self._file = PairingFile(path)
         self._gate = BridgeGate("", os.getuid(), frozenset(origins), is_open=open)
+        self._gate.admits_others = users == "any"
         self._backoff = backoff or Backoff(max_s=5.0)
         self._relay = relays.Relay(self)
         self._apps: dict[tuple[str, ...], _PageApp] = {}
@@ -199,10 +201,8 @@ class BrowserBridge:
     async def _judge(
         self, path: str, visitor: Visitor, here: tuple[str, int], there: tuple[str, int]
     ) -> Refusal | None:
-        owner = await asyncio.to_thread(connection_owner, there, here)
-        verdict = await asyncio.to_thread(
-            self._gate.judge, path, self.port, visitor, owner, listener_owner
-        )
+        owner = connection_owner(there, here)
+        verdict = self._gate.judge(path, self.port, visitor, owner, listener_owner)
         origin = next(iter(visitor.values("origin")), "")
         if isinstance(verdict, Refusal):
             if verdict.status == HTTPStatus.FORBIDDEN and self._gate.may_ask(origin, owner):
@@ -351,7 +351,7 @@ class BrowserBridge:
         """Be the consumer of the bridge that has the port, for as long as it has it."""
         from sightline.slop.transports.websocket import connect_websocket
 
-        owner = await asyncio.to_thread(listener_owner, self.port)
+        owner = listener_owner(self.port)
         if owner != self._gate.uid and not (owner is None and self._gate.is_open):
             raise Unauthorized(f"whoever has the port is not known to be you (user {owner})")
         url = f"ws://{_HOST}:{self.port}{BRIDGE_PATH}"

@@ -2,8 +2,8 @@
 
 Every user of the machine can connect to loopback, and so can every page in a browser. So
 
-- another user is refused, where the kernel can tell; where it cannot, a token is needed, unless
-  the user has said `open`;
+- another user is rejected unless the gate `admits_others`. Then, and where the kernel has no
+  answer, a token is needed, unless the user has said `open`;
 - a `Host` must be this port by a loopback name: a name that was pointed at this machine is none;
 - `/slop-bridge` is for extensions (by their `Origin`, which no page can forge) and for programs
   with the token; no page gets in, whatever it shows;
@@ -14,19 +14,19 @@ Every user of the machine can connect to loopback, and so can every page in a br
 
 from __future__ import annotations
 
-import hmac
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final, Literal, TypeAlias
 
-from sightline.slop.transports.door import Refusal, Visitor
+from sightline.slop.transports.door import Refusal, Visitor, is_same_secret
 
 APP_PATH: Final = "/slop"
 BRIDGE_PATH: Final = "/slop-bridge"
 _EXTENSION: Final = re.compile(r"(?:chrome|moz|safari-web)-extension://[A-Za-z0-9-]{1,64}")
 _LOCAL_PAGE: Final = re.compile(r"(https?)://(?:localhost|127\.0\.0\.1|\[::1\])(?::([0-9]{1,5}))?")
+_NEEDS_TOKEN: Final = "this connection is not known to be yours: show the token"
 _PORTS: Final = {"http": 80, "https": 443}
 
 Guest: TypeAlias = Literal["app", "extension", "consumer"]
@@ -46,6 +46,7 @@ class BridgeGate:
     origins: frozenset[str] = frozenset()
     agreed: set[str] = field(default_factory=set)
     is_open: bool = False
+    admits_others: bool = False
 
     def judge(
         self,
@@ -55,9 +56,10 @@ class BridgeGate:
         owner: int | None,
         listener: Callable[[int], int | None],
     ) -> Guest | Refusal:
-        """Say as what somebody is let in, or why not.
+        """Return the role of a visitor, or why it is rejected.
 
-        `owner` is whose connection it is, `listener` tells who serves a port of loopback.
+        `owner` is the answer of `connection_owner`. `listener` returns the user that serves a port
+        of loopback.
         """
         hosts, origins = visitor.values("host"), visitor.values("origin")
         # RFC 9112 §3.2: a request has exactly one Host.
@@ -67,18 +69,19 @@ class BridgeGate:
             return Refusal(HTTPStatus.NOT_FOUND, f"{APP_PATH} is for apps")
         if len(origins) > 1:
             return _refused("this Origin is not allowed")
-        if owner not in {None, self.uid}:
+        is_own = owner in {0, self.uid}
+        if not is_own and owner is not None and not self.admits_others:
             return _refused("another user's connection")
         token = visitor.token
-        has_token = token is not None and hmac.compare_digest(token.encode(), self.token.encode())
+        has_token = token is not None and is_same_secret(token, self.token)
         if token is not None and not has_token:
             return Refusal(HTTPStatus.UNAUTHORIZED, "that is not the token")
-        is_known = owner is not None or has_token or self.is_open
+        is_known = is_own or has_token or self.is_open
         origin = origins[0] if origins else None
         if path == BRIDGE_PATH:
             return self._bridge(origin, has_token=has_token, is_known=is_known)
         if not is_known:
-            return Refusal(HTTPStatus.UNAUTHORIZED, "whose connection it is cannot be told")
+            return Refusal(HTTPStatus.UNAUTHORIZED, _NEEDS_TOKEN)
         if origin is None or origin in self.origins or self._serves(origin, port, listener):
             return "app"
         return _refused("this Origin is not allowed")
@@ -95,7 +98,7 @@ class BridgeGate:
         if not is_extension(origin):
             return _refused("no page gets in here")
         if not is_known:
-            return Refusal(HTTPStatus.UNAUTHORIZED, "whose connection it is cannot be told")
+            return Refusal(HTTPStatus.UNAUTHORIZED, _NEEDS_TOKEN)
         if has_token or origin in self.origins or origin in self.agreed:
             return "extension"
         return _refused("this extension is not known yet")

@@ -16,14 +16,15 @@ from sightline.errors import LetGo, SightlineError
 from sightline.slop.hub.client import Dial
 from sightline.slop.transports.background import end_tasks
 from sightline.slop.transports.link import Link, LinkClosed, QuickLink
+from sightline.slop.transports.sockets import Users
 from sightline.slop.transports.websocket import serve_websocket
 
 
 @asynccontextmanager
-async def serve_relay(dial: Dial, port: int, token: str | None) -> AsyncIterator[str]:
-    """Serve what is dialled at a port of loopback while the block runs; gives its address.
+async def serve_relay(dial: Dial, port: int, token: str | None, users: Users) -> AsyncIterator[str]:
+    """Serve a dialled app at a port of loopback while the block runs. Yields its address.
 
-    Other processes of this user may serve at the same port: each gets a share of who comes.
+    Other processes of this user may serve at the same port: each gets a share of the connections.
     """
 
     async def relay(link: Link) -> None:
@@ -38,8 +39,8 @@ async def serve_relay(dial: Dial, port: int, token: str | None) -> AsyncIterator
         finally:
             await far.close()
 
-    async with serve_websocket(relay, port=port, token=token, shares_port=True) as address:
-        yield address
+    async with serve_websocket(relay, port=port, token=token, users=users, shares_port=True) as url:
+        yield url
 
 
 async def _pass(source: Link, target: Link) -> None:

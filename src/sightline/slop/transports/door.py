@@ -134,14 +134,25 @@ class Door(msgspec.Struct, frozen=True):
         # RFC 6455 §10.2: a server for some sites only checks the Origin.
         if any(origin not in self.origins for origin in visitor.values("origin")):
             return Refusal(HTTPStatus.FORBIDDEN, "this Origin is not allowed")
-        if asks_token and self.token is not None:
-            shown = (visitor.token or "").encode()
-            if not hmac.compare_digest(shown, self.token.encode()):
-                return Refusal(HTTPStatus.UNAUTHORIZED, "a bearer token is needed")
+        token = self.token if asks_token else None
+        if token is not None and not is_same_secret(visitor.token or "", token):
+            return Refusal(HTTPStatus.UNAUTHORIZED, "a bearer token is needed")
         return None
 
     def _is_ours(self, host: str) -> bool:
         return is_loopback(host) if self.hosts is None else host in self.hosts
+
+
+def is_same_secret(shown: str, secret: str) -> bool:
+    """Return True if two texts are equal, in a time that does not depend on where they differ."""
+    # Bytes of a header that are not ASCII arrive as lone surrogates.
+    both = (text.encode(errors="surrogatepass") for text in (shown, secret))
+    return hmac.compare_digest(*both)
+
+
+def loopback_hosts(port: int) -> list[str]:
+    """Return the values of the `Host` header that name a port of loopback."""
+    return [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")]
 
 
 def packed(visitor: Visitor, path: str, body: bytes) -> tuple[bytes, dict[str, str]]:

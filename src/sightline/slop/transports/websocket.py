@@ -32,6 +32,7 @@ import sightline.slop.transports.door as doors
 import sightline.slop.transports.link as links
 from sightline.errors import InvalidInput, LetGo, TimedOut, Unauthorized, Unreachable
 from sightline.slop.transports.health import WORDS, health_status
+from sightline.slop.transports.sockets import Users, user_refusal
 
 # Decides about a request: its path, what it says, and the addresses of our end and of the other.
 Judge: TypeAlias = Callable[
@@ -164,6 +165,7 @@ async def serve_websocket(
     token: str | None = None,
     origins: Iterable[str] = (),
     hosts: Iterable[str] | None = None,
+    users: Users = "own",
     max_bytes: int = links.PROVIDER_BYTES,
     pages: Mapping[str, Callable[[str], bytes]] | None = None,
     is_ready: Callable[[], bool] = lambda: True,
@@ -176,9 +178,13 @@ async def serve_websocket(
     or as a script by their ending, without a token, each made from the URL of the WebSocket as
     the visitor names its host. `is_ready` is what `/readyz` tells (`transports.health`). Servers
     of one user that all say `shares_port` may have one port, each with a share of who comes.
+    On loopback only this user and root may connect, unless `users` is "any".
     Raises InvalidInput for a host beyond loopback without a token, or one whose names cannot
     be known.
     """
+    if users not in {"own", "any"}:
+        raise InvalidInput(f"`users` is 'own' or 'any', not {users!r}")
+    checks_user = users != "any" and doors.is_loopback(host)
     # Whoever listens beyond loopback needs a token, whatever the names are.
     door = doors.Door.of([host, *(hosts or ())], origins, token)
     if hosts is None and not doors.is_loopback(host):
@@ -190,6 +196,8 @@ async def serve_websocket(
             return _answer(socket, status, WORDS[status], {})
         page = (pages or {}).get(requested)
         refusal = door.refusal(visitor, asks_token=page is None)
+        if refusal is None and checks_user:
+            refusal = user_refusal(socket.transport, has_token=token is not None)
         if refusal is not None:
             return socket.respond(refusal.status, f"{refusal.reason}\n")
         if page is not None:
@@ -203,7 +211,7 @@ async def serve_websocket(
     at = {path: handler}
     async with _serving(at, check, host, port, max_bytes, shares_port=shares_port) as port:
         here = f"[{host}]" if ":" in host else host
-        names = [f"{name}:{port}" for name in (here, "127.0.0.1", "localhost", "[::1]")]
+        names = [f"{here}:{port}", *doors.loopback_hosts(port)]
         door = doors.Door.of(names if hosts is None else hosts, origins, token)
         yield f"ws://{here}:{port}{path}"
 
