@@ -102,6 +102,16 @@ def test_owner_is_no_one_when_the_client_has_closed(
             assert connection_owner(client, end.getsockname()) == NO_ONE
 
 
+def test_owner_is_no_one_when_a_server_listens_at_the_address_of_a_client_that_is_gone() -> None:
+    with server("127.0.0.1") as at:
+        with socket.create_connection(at.getsockname()) as line:
+            end, client = at.accept()
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with end, socket.create_server(client):
+            assert listener_owner(client[1]) == os.getuid()
+            assert connection_owner(client, end.getsockname()) == NO_ONE
+
+
 def test_owner_is_no_one_when_the_connection_has_no_addresses() -> None:
     with server("127.0.0.1") as at:
         assert connection_owner(None, at.getsockname()) == NO_ONE

@@ -79,10 +79,12 @@ def refusal_of(scope: Mapping[str, Any]) -> Refusal | None:
 
 def _holder(local: Address, remote: Address, state: int) -> int | None:
     """Return the uid of the process that holds a socket, NO_ONE, or None without an answer."""
-    here, there = _packed(local[0]), _packed(remote[0])
+    # The kernel treats addresses of IPv4 that IPv6 maps as those of IPv4.
+    families = [socket.AF_INET6 if ":" in end[0] else socket.AF_INET for end in (local, remote)]
+    here, there = map(socket.inet_pton, families, (local[0], remote[0]))
     query = _QUERY.pack(
         _QUERY.size, _SOCK_DIAG_BY_FAMILY, 1, 0, 0,
-        socket.AF_INET if len(here) == 4 else socket.AF_INET6, socket.IPPROTO_TCP, 0, 0xFFFFFFFF,
+        families[0], socket.IPPROTO_TCP, 0, 0xFFFFFFFF,
         local[1].to_bytes(2), remote[1].to_bytes(2), here, there, 0, b"\xff" * 8,
     )  # fmt: skip
     try:
@@ -97,9 +99,3 @@ def _holder(local: Address, remote: Address, state: int) -> int | None:
         return NO_ONE if answer[16:20] == struct.pack("=i", -errno.ENOENT) else None
     # A socket that its process has closed has no inode, and the uid of root.
     return uid if found == state and inode else NO_ONE
-
-
-def _packed(host: str) -> bytes:
-    """Return the bytes of an address, those of IPv4 for one that IPv6 maps."""
-    host = host.removeprefix("::ffff:") if "." in host else host
-    return socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)
