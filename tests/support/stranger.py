@@ -50,7 +50,10 @@ with socket.create_connection(({host!r}, {port})) as line:
     if {resets}:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     if {reads}:
-        print(line.recv(4096).decode("latin-1"))
+        try:
+            print(line.recv(4096).decode("latin-1"))
+        except ConnectionResetError:  # Closed before the request was read.
+            pass
 """
 
 

@@ -222,6 +222,20 @@ async def test_every_port_closes_half_open_connections_without_a_token(tmp_path:
         await asyncio.gather(*lines)
 
 
+async def test_gateway_closes_the_connection_of_a_request_without_the_secret(
+    tmp_path: Path,
+) -> None:
+    """Bytes of its body would otherwise keep the connection open."""
+    async with gateway_port(tmp_path, "own", "127.0.0.1") as at:
+        reader, writer = await asyncio.open_connection("127.0.0.1", at.port)
+        writer.write(halves(at)[-1])
+        answer = await reader.readuntil(b"\r\n\r\n")
+        assert status_of(answer) == 404
+        assert b"\r\nconnection: close\r\n" in answer
+        await closed(reader)
+        writer.close()
+
+
 @pytest.mark.parametrize("dialled", ["ws://", "http://"])
 async def test_gateway_keeps_a_connection_when_its_request_had_the_secret(
     dialled: str, monkeypatch: pytest.MonkeyPatch
