@@ -62,7 +62,7 @@ AREAS = {
     "mirror": ("mirrors", "lies", "brokers"),
     "wire": ("malformed", "bombs", "subscriptions", "floods", "readers"),
     "security": (
-        "secrets", "forging", "repositories", "impostors", "consent", "environment",
+        "secrets", "forging", "repositories", "impostors", "consent", "environment", "ports",
     ),
 }  # fmt: skip
 
