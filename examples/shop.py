@@ -1,7 +1,7 @@
 """A shop for many users: FastAPI for people, the same state for agents, a cart for each.
 
     uvicorn examples.shop:api --port 8000
-    sightline watch ws://127.0.0.1:8000/agents/slop --token ana-secret
+    SIGHTLINE_TOKEN=ana-secret sightline watch ws://127.0.0.1:8000/agents/slop
 
 Whoever connects is one of the users below, by token, and sees the catalog and only
 their own cart. What a person does on the web page reaches every agent of that person.

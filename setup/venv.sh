@@ -90,8 +90,11 @@ count() {
 # SO MANY [WORDS]
 how_far() { printf '\r  packages: %d of %d%s' "$1" "$all" "${2:-}" >&2; }
 
-# The checkout itself, editable.
+# The checkout itself, editable. Older checkouts installed a distribution named `sightline`, which has the same files.
 install_ours() {
+    for old in "$venv"/lib/python3*/site-packages/sightline-[0-9]*.dist-info; do
+        [ ! -d "$old" ] || pip uninstall -qq --yes sightline >&2
+    done
     set -- install --no-build-isolation --no-deps -e .
     if [ -x "$tool/bin/uv" ]; then "$tool/bin/uv" -q pip "$@"; else pip "$@" -qq >&2; fi
 }

@@ -1,28 +1,47 @@
-"""What the package is called on an index, its version, and how to get an extra of it."""
+"""The name of the distribution, its version, and the commands that install an extra of it."""
 
 from __future__ import annotations
 
+import os
 import sys
+from importlib.util import find_spec
+from pathlib import Path
+from shlex import quote
 from typing import Final
 
-# A public index has another project of this name. Extras are added to what is installed all the
-# same: pip asks no index for a name that is satisfied.
-NAME: Final = "sightline"
+# A package index has another project named `sightline`. Import, command and product keep that name.
+NAME: Final = "sightline-context"
 __version__ = "0.1.0"
 
 
 def install(extra: str) -> str:
-    """Write the command that brings an extra."""
-    return f"{installer()} '{NAME}[{extra}]'"
+    """Return the command that installs an extra from the source of this installation.
+
+    The source is a checkout, the address that the installer recorded (PEP 610), or an index.
+    """
+    import json  # this module is loaded before the prompt of a chat
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.request import url2pathname
+
+    try:
+        origin = json.loads(distribution(NAME).read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:  # a checkout that was not installed, or under an older name
+        checkout = Path(__file__).parents[2]
+        origin = {"url": checkout.as_uri(), "dir_info": {"editable": True}}
+    source, flag, address = f"{NAME}[{extra}]", "", origin.get("url", "")
+    if (directory := origin.get("dir_info")) is not None:
+        path = url2pathname(address.removeprefix("file://"))
+        is_here = os.path.exists(path) and Path(path).samefile(".")
+        source = f"{'.' if is_here else path}[{extra}]"
+        flag = "-e " if directory.get("editable") else ""
+    elif address:
+        vcs = origin.get("vcs_info")
+        source += f" @ {vcs['vcs']}+{address}@{vcs['commit_id']}" if vcs else f" @ {address}"
+    return f"{installer()} {flag}{quote(source)}"
 
 
 def installer() -> str:
-    """Write what a command that installs into this environment begins with: whose tool made it."""
-    from pathlib import Path  # this module is loaded before the prompt of a chat
-
-    home = Path(sys.prefix)
-    if (home / "pipx_metadata.json").exists():
-        return f"pipx runpip {home.name} install"
-    if (home / "uv-receipt.toml").exists():
-        return f"uv pip install --python {home}"
-    return "pip install"
+    """Return how a command that installs into this environment begins."""
+    python = quote(sys.executable or "python3")
+    # An environment that uv made has no pip.
+    return f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"

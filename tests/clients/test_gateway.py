@@ -27,6 +27,7 @@ from support.agents import (
     PlainCodex,
     installed,
 )
+from support.arguments import command_lines
 from support.loopback import reserved_port
 from support.share import WHOLE
 from support.shell import PROGRAM
@@ -155,6 +156,38 @@ def test_gateway_records_each_request_when_a_program_uses_the_ai_sdk(
         kept = [one for s in ledger.sessions.recent() for one in ledger.exchanges.list(s.id)]
         assert sorted(ledger.exchanges.request(one.id) for one in kept) == sorted(sent)
     assert len(sent) >= 2
+
+
+@installed
+@pytest.mark.parametrize("kind", [Codex, PlainCodex])
+def test_codex_gets_its_address_without_an_argument_and_keeps_its_session(
+    kind: type[Agent], tmp_path: Path
+) -> None:
+    with Vendor(says("Here.")) as vendor:
+        agent = kind(tmp_path, tmp_path / "apps")
+        through = (PROGRAM, "gateway", "--record", "off", "--json", "--")
+        first = agent.begin(vendor, "Remember the word tulip.", *through)
+        assert "Here." in first.communicate(timeout=LONGEST_S)[0]
+        agent.turns += 1
+        vendor.add(says("never heard", stall=2))
+        vendor.arrived.clear()
+        running = agent.begin(vendor, "Go on.", *through)
+        try:
+            assert vendor.arrived.wait(LONGEST_S)
+            [profile] = (tmp_path / "codex").glob("sightline-*.config.toml")
+            [secret] = re.findall(r"http://127\.0\.0\.1:[0-9]+/([\w-]{24})/", profile.read_text())
+            lines = command_lines()
+        finally:
+            os.killpg(running.pid, signal.SIGINT)
+            _, said = running.communicate(timeout=LONGEST_S)
+        name = profile.name.removesuffix(".config.toml")
+        assert any(f" -p {name} exec " in line for line in lines)
+        assert [line for line in lines if secret in line] == []
+        assert len(said.splitlines()) >= 1, "the request passed through the gateway"
+        assert b"tulip" in asked(vendor.requests)[-1]
+        assert not profile.exists()
+    files = (tmp_path / "codex").glob("*.toml")
+    assert [file.name for file in files if secret in file.read_text()] == []
 
 
 class Led(Vendor):

@@ -45,10 +45,13 @@ def command(label: str, row: str, settings: Settings | None = None, at: str | No
 
 
 def given(text: str, **env: str) -> list[str]:
-    """What a shell gives to curl."""
-    script = "curl() { printf '%s\\0' \"$@\"; }\n" + text
+    """What a shell gives to curl: its arguments, none of which has a key, and its input."""
+    takes_input = "case $* in *' @- '*) cat && printf '\\0' ;; esac"
+    script = f"curl() {{ printf '%s\\0' \"$@\"; {takes_input}; }}\n{text}"
     ran = subprocess.run(["/bin/sh", "-c", script], env=env, capture_output=True, check=True)
-    return ran.stdout.decode().split("\0")[:-1]
+    *found, last = ran.stdout.decode().split("\0")[:-1]
+    assert not any(value in word for value in env.values() for word in found if "sesame" in value)
+    return [*found, last]
 
 
 AT_HOME = {"ollama", "llama.cpp", "vllm", "local"}

@@ -26,7 +26,7 @@ from typing import Any, Final, Literal, NamedTuple
 import click
 import msgspec
 
-from sightline._distribution import install
+from sightline._distribution import install, installer
 from sightline.agent.models.base import Model, address_of
 from sightline.agent.models.choose import examine, open_model
 from sightline.agent.models.keys import find_key
@@ -131,7 +131,7 @@ def _sqlite() -> Finding:
     version = sqlite_version()
     if tuple(map(int, version.split("."))) > NEWEST_FAULTY_SQLITE:
         return Finding("sqlite", "ok", version)
-    return Finding("sqlite", "fail", f"{version} may lose data", "pip install -U apsw", 2)
+    return Finding("sqlite", "fail", f"{version} may lose data", f"{installer()} -U apsw", 2)
 
 
 def _configuration() -> tuple[Settings, list[Finding]]:

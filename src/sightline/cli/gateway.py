@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import secrets
 import shlex
 import signal
 import sys
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
@@ -21,6 +18,7 @@ import click
 import msgspec
 from platformdirs import user_state_path
 
+from sightline.cli.codex import codex_way, led_codex
 from sightline.cli.inspect import LOOPBACK, listen, private, save_page
 from sightline.cli.options import (
     current_directory,
@@ -64,8 +62,6 @@ FROM_TRANSCRIPT: Final = (
     "from a transcript: what requests held, their sizes and times, retries and requests beside "
     "the conversation are unknown"
 )
-VENDOR: Final = "https://api.openai.com/v1"
-SIGNED_IN: Final = "https://chatgpt.com/backend-api/codex"
 
 
 class _WithProgram(click.Group):
@@ -439,85 +435,16 @@ def _variables(base: str, ways: Mapping[str, str], *, tells: bool) -> dict[str, 
 
 async def _child(program: Sequence[str], variables: Mapping[str, str]) -> int:
     """Run the program with its vendors led through here; return its exit code."""
-    words = led_codex(program, variables["OPENAI_BASE_URL"])
-    try:
-        child = await asyncio.create_subprocess_exec(*words, env={**os.environ, **variables})
-    except OSError as error:
-        raise InvalidInput(f"{program[0]}: {error.strerror}") from error
-    loop = asyncio.get_running_loop()
-    # The terminal sends an interrupt to the program as well; what it does then is its decision.
-    loop.add_signal_handler(signal.SIGINT, lambda: None)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, child.send_signal, number)
-    code = await child.wait()
-    return code if code >= 0 else 128 - code
-
-
-def led_codex(program: Sequence[str], address: str) -> list[str]:
-    """Return the command with what leads Codex to an address; other programs' as they are."""
-    if not _is_codex(program):
-        return [*program]
-    name = _config(program).get("model_provider", "openai")
-    key = "openai_base_url" if name == "openai" else f"model_providers.{name}.base_url"
-    # It may pack requests with zstd, of which nobody here could read a copy.
-    words = ["-c", f'{key}="{address}"', "-c", "features.enable_request_compression=false"]
-    at = 1 + max((at + 1 for at, _ in _given(program)), default=0)  # the last one counts
-    return [*program[:at], *words, *program[at:]]
-
-
-def codex_way(program: Sequence[str]) -> dict[str, str]:
-    """Return where Codex would have gone, as the variable that others heed would say it."""
-    if not _is_codex(program):
-        return {}
-    config = _config(program)
-    name = config.get("model_provider", "openai")
-    found = config.get("model_providers", {}).get(name, {}).get("base_url")
-    if name == "openai":
-        found = config.get("openai_base_url", SIGNED_IN if _is_signed_in() else VENDOR)
-    return {"OPENAI_BASE_URL": found} if isinstance(found, str) else {}
-
-
-def _is_codex(program: Sequence[str]) -> bool:
-    return bool(program) and Path(program[0]).name == "codex"
-
-
-def _is_signed_in() -> bool:
-    """Whether its user signed in to ChatGPT, and gave no key."""
-    login = _read("auth.json", json.loads)
-    mode = login.get("auth_mode") or ("apikey" if login.get("OPENAI_API_KEY") else "chatgpt")
-    return bool(login.get("tokens")) and mode != "apikey" and not os.environ.get("CODEX_API_KEY")
-
-
-def _config(program: Sequence[str]) -> dict[str, Any]:
-    """Read its settings: those of its file, and those behind `-c` on its command line."""
-    config = _read("config.toml", tomllib.loads)
-    for _, word in _given(program):
+    with led_codex(program, variables["OPENAI_BASE_URL"]) as (words, more):
+        env = {**os.environ, **variables, **more}
         try:
-            _merge(config, tomllib.loads(word))
-        except tomllib.TOMLDecodeError:  # a text without its quotes
-            key, _, text = word.partition("=")
-            config[key.strip()] = text.strip()
-    return config
-
-
-def _given(program: Sequence[str]) -> list[tuple[int, str]]:
-    """List the settings on its command line, each with the place of its flag."""
-    words = enumerate(pairwise(program))
-    return [(at, word) for at, (flag, word) in words if flag in ("-c", "--config")]
-
-
-def _read(name: str, read: Callable[[str], Any]) -> dict[str, Any]:
-    home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
-    try:
-        found = read((home / name).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
-    for key, value in more.items():
-        if isinstance(value, Mapping) and isinstance(into.get(key), dict):
-            _merge(into[key], value)
-        else:
-            into[key] = value
+            child = await asyncio.create_subprocess_exec(*words, env=env)
+        except OSError as error:
+            raise InvalidInput(f"{program[0]}: {error.strerror}") from error
+        loop = asyncio.get_running_loop()
+        # The terminal sends an interrupt to the program, too. The program decides about it.
+        loop.add_signal_handler(signal.SIGINT, lambda: None)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, child.send_signal, number)
+        code = await child.wait()
+    return code if code >= 0 else 128 - code

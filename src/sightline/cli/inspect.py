@@ -91,13 +91,13 @@ def save_page(page: Iterator[str], target: Path) -> None:
         write_page(page)
         return
     try:
-        _write_whole(page, target)
+        write_whole(page, target)
     except OSError as error:
         raise InvalidInput(f"{target}: {error.strerror or error}") from error
     say(str(target))
 
 
-def _write_whole(page: Iterator[str], target: Path) -> None:
+def write_whole(page: Iterator[str], target: Path) -> None:
     """Write a file under a name of its own first: under the one that was given it is whole.
 
     It is a whole conversation: nobody else can read it unless they could read what was there.

