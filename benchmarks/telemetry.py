@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 from benchmarks.harness import LeftOut, Row
+from sightline._distribution import install
 
 __all__ = ["run"]
 
@@ -50,7 +51,7 @@ send_traces()
 def run(*, quick: bool) -> list[Row]:
     """Time spans by the CPU of the thread that makes them."""
     if importlib.util.find_spec("opentelemetry.exporter") is None:
-        raise LeftOut("pip install 'sightline[otel]'")
+        raise LeftOut(install("otel"))
     rounds = 1 if quick else 15
     return [
         Row("api", "a span, with the API alone", 1, _span_s(API, rounds), API_S, bar=1),

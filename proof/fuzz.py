@@ -28,6 +28,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proof.targets import TARGETS, Target
+from sightline._distribution import installer
 from sightline.errors import MissingExtra, SightlineError
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -108,7 +109,7 @@ def guided(name: str, *, seconds: float, seed: int) -> int:
     Raises Broken with the first bad one, MissingExtra without atheris.
     """
     if importlib.util.find_spec("atheris") is None:
-        raise MissingExtra("--atheris needs the package atheris: pip install atheris")
+        raise MissingExtra(f"--atheris needs the package atheris: {installer()} atheris")
     with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
         place = Path(scratch)
         (place / "made").mkdir()

