@@ -111,7 +111,7 @@ def dial_mcp(target: McpTarget) -> Dial:
         from sightline._distribution import install
 
         raise MissingExtra(f"MCP servers need a package: {install('mcp')}")
-    program = [sys.executable, "-m", PROGRAM]
+    program = [sys.executable, "-P", "-m", PROGRAM]
     peer = Peer(TRANSPORT, target.address, start_s=START_S)
 
     async def dial() -> Link:
