@@ -4,15 +4,20 @@ A secret of no shape that could be guessed stands in the environment, under a na
 vendor, a cloud or nobody uses, as the configured key or beside it. Commands print all they
 have; a file has the secret in it, and a command reads it out; git is asked with every trace
 switched on. It is looked for in the answer, in the tree, in the ledger's files.
+
+The gateway gives its address, which has a secret part, to a program named codex with arguments,
+profiles and configurations of many forms. It is looked for in the arguments of each process.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import string
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +30,7 @@ from sightline.agent.workspace.git import Git
 from sightline.context.ledger import Ledger, MemoShelf
 from sightline.context.messages.parts import ToolCall
 from sightline.slop.hub.hub import Hub
+from support.arguments import command_lines, fake_codex
 from support.traps import ordinary
 
 NAMES = (
@@ -48,12 +54,62 @@ ALPHABET = string.ascii_lowercase.replace("q", "") + string.digits + "$&%!"
 def planted(trial: Trial) -> None:
     """Plant a secret for every round, and let everything that may run have a look."""
     asyncio.run(_rounds(trial))
+    for _ in range(trial.times(20, least=2)):
+        _address(trial)
     secret = "".join(trial.random.choices(ALPHABET, k=24))
     shown = subprocess.run(
         ["/bin/sh", "-c", "env"], env={**os.environ, "WORK_KEY": secret},
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
-    trial.control(secret in shown, "a command that inherits the environment prints the secret")
+    with subprocess.Popen(
+        [sys.executable, "-c", "print(flush=True); input()", "-c",
+         f"openai_base_url=http://127.0.0.1:1/{secret}"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as program:  # fmt: skip
+        assert program.stdout is not None
+        program.stdout.readline()  # its arguments can be read when it has begun
+        lines = command_lines()
+        program.communicate(b"\n")
+    trial.control(
+        secret in shown and any(secret in line for line in lines),
+        "a command that inherits the environment prints the secret, and one in an argument is seen",
+    )
+
+
+def _address(trial: Trial) -> None:
+    """Run a program named codex through the gateway. Search the arguments of all processes."""
+    place = trial.directory("address")
+    home = place / "home"
+    home.mkdir()
+    own = "http://127.0.0.1:9/v1"
+    settings = [
+        [], ["-c", f'openai_base_url="{own}"'], [f"-copenai_base_url={own}"],
+        [f"--config=openai_base_url={own}"], ["-c", "features.x=true"],
+        ["-c", "features.enable_request_compression=true"],
+    ]  # fmt: skip
+    profiles = [[], ["-p", "work"], ["--profile=work"], ["-pwork"]]
+    (home / "work.config.toml").write_text(f'openai_base_url = "{own}"\n')
+    if trial.random.random() < 0.5:
+        (home / "config.toml").write_text(f'openai_base_url = "{own}"\n')
+    command = trial.random.choice(["exec", "resume", "app-server", "fix it"])
+    words = [
+        *trial.random.choice(settings), *trial.random.choice(profiles), command,
+        *trial.random.choice(settings),
+    ]  # fmt: skip
+    gateway = [str(Path(sys.executable).with_name("sightline")), "gateway", "--record", "off", "--"]
+    done = subprocess.run(
+        [*gateway, fake_codex(place), *words], capture_output=True, check=True,
+        env={**os.environ, "CODEX_HOME": str(home), "XDG_STATE_HOME": str(place / "state")},
+    )  # fmt: skip
+    seen = json.loads(done.stdout)
+    secret = seen["address"].split("/")[3]
+    is_led = secret in str(seen["config"].get("openai_base_url"))
+    is_shown = any(secret in line for line in seen["lines"])
+    left = [path.name for path in home.iterdir() if path.name.startswith("sightline-")]
+    trial.check(
+        is_led and not is_shown and len(seen["lines"]) == 3 and not left,
+        f"{words}: led {is_led}, in an argument {is_shown}, left {left}",
+    )
 
 
 async def _rounds(trial: Trial) -> None:

@@ -77,8 +77,11 @@ def test_a_new_place_that_starts_a_program_is_found() -> None:
 
 def test_a_secret_in_an_argument_is_seen() -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", "input()", SECRET], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as control:
+        [sys.executable, "-c", "print(flush=True); input()", SECRET],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as control:  # fmt: skip
+        assert control.stdout is not None
+        control.stdout.readline()  # its arguments can be read when it has begun
         assert any(SECRET in line for line in command_lines())
         control.communicate(b"\n")
 
