@@ -21,7 +21,7 @@ def install(extra: str) -> str:
     """
     import json  # this module is loaded before the prompt of a chat
     from importlib.metadata import PackageNotFoundError, distribution
-    from urllib.request import url2pathname
+    from urllib.parse import unquote
 
     try:
         origin = json.loads(distribution(NAME).read_text("direct_url.json") or "{}")
@@ -30,7 +30,7 @@ def install(extra: str) -> str:
         origin = {"url": checkout.as_uri(), "dir_info": {"editable": True}}
     source, flag, address = f"{NAME}[{extra}]", "", origin.get("url", "")
     if (directory := origin.get("dir_info")) is not None:
-        path = url2pathname(address.removeprefix("file://"))
+        path = unquote(address.removeprefix("file://"))
         is_here = os.path.exists(path) and Path(path).samefile(".")
         source = f"{'.' if is_here else path}[{extra}]"
         flag = "-e " if directory.get("editable") else ""

@@ -58,7 +58,7 @@ def codex_way(program: Sequence[str]) -> dict[str, str]:
 
 def _base_url(config: Settings) -> tuple[str, ...]:
     """Return the setting that has the address of the chosen provider."""
-    provider = config.get(("model_provider",), "openai")
+    provider = str(config.get(("model_provider",), "openai"))
     usual = ("openai_base_url",)
     return usual if provider == "openai" else ("model_providers", provider, "base_url")
 
@@ -74,19 +74,19 @@ def led_codex(program: Sequence[str], address: str) -> Iterator[tuple[list[str],
     if not _is_codex(program) or command in _LOCAL.split():
         yield [*program], {}
         return
-    own, state = f"{os.getpid():08x}", user_state_path("sightline", appauthor=False)
+    number, state = f"{os.getpid():08x}", user_state_path("sightline", appauthor=False)
     with suppress(OSError):
         if not os.environ.get("CODEX_HOME"):
             home.mkdir(mode=0o700, exist_ok=True)  # as Codex does
         for left in (*home.glob(f"sightline-*.{CONFIG}"), *state.glob("codex-*")):
             pid = _LEFT.fullmatch(left.name)
-            if pid and (pid[1] == own or not is_alive(int(pid[1], 16))):
+            if pid and (pid[1] == number or not is_alive(int(pid[1], 16))):
                 left.unlink() if left.is_file() else shutil.rmtree(left)
     words, profile, settings = _taken(program, address)
     target = home / (f"{profile}.{CONFIG}" if profile else CONFIG)
-    folder, name = home, f"sightline-{own}"
+    folder, name = home, f"sightline-{number}"
     if is_overlay := command in _WITHOUT_PROFILE.split() or not os.access(home, os.W_OK):
-        folder, name = state / f"codex-{own}", profile
+        folder, name = state / f"codex-{number}", profile
     file = folder / (f"{name}.{CONFIG}" if name else CONFIG)
     settings = (_settings(target) if profile or is_overlay else {}) | settings
     try:
@@ -221,10 +221,9 @@ def _setting(text: str) -> Settings:
 
 
 def _settings(path: Path) -> Settings:
-    try:
+    with suppress(OSError, ValueError):
         return _leaves(tomllib.loads(path.read_text("utf-8")))
-    except (OSError, ValueError):
-        return {}
+    return {}
 
 
 def _leaves(config: Mapping[str, Any], table: tuple[str, ...] = ()) -> Settings:

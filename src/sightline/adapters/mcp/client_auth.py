@@ -29,9 +29,6 @@ _REQUEST_BYTES: Final = 16 * 1024
 _FIRST_PORT: Final = 49_152  # RFC 6335: dynamic ports
 _PORTS: Final = 16_000
 _PAGE: Final = "You are signed in, and can close this page."
-_MEMORY_ALONE: Final = (
-    f"It is kept until the server is let go: there is no keyring ({install('keyring')})."
-)
 _M = TypeVar("_M", bound=BaseModel)
 
 
@@ -143,8 +140,10 @@ class _Visit:
             self._server.close()
 
     async def _ask(self, url: str, result: asyncio.Future[oauth.AuthorizationCodeResult]) -> None:
-        kept = "" if self._shelf.is_lasting else f" {_MEMORY_ALONE}"
-        message = f"Sign in at {self._host}: open the page and come back.{kept}"
+        message = f"Sign in at {self._host}: open the page and come back."
+        if not self._shelf.is_lasting:
+            missing = f"there is no keyring ({install('keyring')})"
+            message += f" The token is kept until the server is disconnected: {missing}."
         action, _ = await self._questions.ask(message, url=url)
         if action != "accept" and not result.done():
             result.set_exception(OAuthFlowError("the user did not sign in"))
