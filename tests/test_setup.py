@@ -19,6 +19,9 @@ from pathlib import Path
 
 import pytest
 
+from sightline._distribution import NAME
+
+COMMAND = "sightline"
 ROOT = Path(__file__).parent.parent
 TOOLS = ("cut", "grep", "ls", "rm", "sed", "sh", "sort", "tail", "touch", "tr")
 LIBRARIES = ("libgomp.so.1", "libatomic.so.1")
@@ -350,6 +353,19 @@ nothing-here==1 ; python_version < "3" --hash=sha256:{"0" * 64}
         "",
     ]
     assert (checkout / ".venv" / ".ready").exists()
+
+
+def test_a_set_up_removes_the_distribution_under_its_older_name(checkout: Path) -> None:
+    project = checkout / "pyproject.toml"
+    current = project.read_text() + f'[project.scripts]\n{COMMAND} = "platform:main"\n'
+    found = []
+    for name in (COMMAND, NAME):
+        project.write_text(current.replace(f'name = "{COMMAND}"', f'name = "{name}"'))
+        _, said = make_environment(checkout).communicate(timeout=120)
+        made = (checkout / ".venv" / "lib").glob("python*/site-packages/sightline*.dist-info")
+        found.append([path.name for path in made])
+        assert (checkout / ".venv" / "bin" / COMMAND).exists(), said
+    assert found == [["sightline-0.dist-info"], ["sightline_context-0.dist-info"]]
 
 
 @pytest.mark.parametrize("fails", [False, True])
