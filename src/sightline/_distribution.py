@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 from shlex import quote
 from typing import Final
 
@@ -21,6 +20,7 @@ def install(extra: str) -> str:
     """
     import json  # this module is loaded before the prompt of a chat
     from importlib.metadata import PackageNotFoundError, distribution
+    from pathlib import Path
     from urllib.parse import unquote
 
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from sightline._distribution import install
+from sightline._distribution import installer
 from sightline.context.ledger import Ledger
 from support.person import Person, environment
 from support.shell import PROGRAM
@@ -254,7 +254,8 @@ def test_a_terminal_without_them_says_what_to_install(tmp_path: Path) -> None:
             sys.executable, ["-c", f"{blocked}from sightline.cli import main; main(['chat'])"],
             encoding="utf-8", timeout=60, cwd=str(tmp_path), env=environment(tmp_path, vendor),
         )  # fmt: skip
-        child.expect_exact(install("chat").split()[-1])
+        child.expect_exact(installer())
+        child.expect_exact("[chat]'")
         child.expect(pexpect.EOF)
         child.close()
     assert child.exitstatus == 2
