@@ -233,6 +233,7 @@ PARTS_OF_THE_GATE = {
         "agent/workspace/command.py",  # an output whose middle was left out, maybe within a key
         "agent/host/stage.py",  # the address of an app, for a person
         "cli/approval.py",  # a node's content, for a person
+        "config/consents.py",  # what the user agreed to, to be compared by a person
     },
 }
 

@@ -339,7 +339,9 @@ async def test_a_directorys_server_is_started_after_a_yes_that_holds_for_that_co
         await host.disconnect("mcp-raw")
         text = (at_home / ".mcp.json").read_text().replace("-S", "-E")
         (at_home / ".mcp.json").write_text(text)
-        assert "Nothing was started" in await desk.does("/mcp raw"), "of another command"
+        shown = await desk.does("/mcp raw")
+        assert "Nothing was started" in shown, "of another command"
+        assert 'You agreed to: {"command"' in shown
         with pytest.raises(NotFound):
             await desk.does("/mcp off")
 

@@ -31,7 +31,6 @@ from sightline.slop.protocol.jsontext import text_of as text_of_json
 
 if TYPE_CHECKING:
     from sightline.agent.host import Host
-    from sightline.agent.workspace.guidance import Guidance
     from sightline.slop.hub.hub import Hub
 
 
@@ -63,7 +62,6 @@ _PLAN_QUESTION: Final = "carry out this plan? [y]es [n]o:"
 _PLAN_WRITER_QUESTION: Final = "carry out this plan? [y]es [n]o [e]dit:"
 _INSTEAD: Final = "what should be different? The model is told; Enter for nothing:"
 _FOLLOW_QUESTION: Final = "follow them, now and later? [y]es [n]o [v]iew all:"
-_NAMED: Final = 6
 
 
 class Consent(NamedTuple):
@@ -406,33 +404,32 @@ async def _edited_plan(plan: str, asker: Asker) -> str:
 
 
 async def ask_to_follow(host: Host, asker: Asker) -> None:
-    """Ask if nobody was asked yet; who turns away is asked again the next time."""
-    offered = host.offered_guidance
-    if offered is None or host.follows is not None:
+    """Ask about instructions that are new or have changed, showing what changed.
+
+    A user who turns the question away is asked about other content, or at the next start.
+    """
+    await asyncio.to_thread(host.refresh_guidance)
+    offered, changed = host.offered_guidance, host.guidance_changes
+    if offered is None or host.follows is not None or offered == host.postponed_guidance:
         return
+    event = "has changed instructions" if changed else "has instructions"
     asker.draw([
-        line_of(f"? {visible(str(offered.root))} has instructions for the model:", "ask"),
-        line_of(f"  {visible(_listed(offered))}"),
+        line_of(f"? {visible(str(offered.root))} {event} for the model:", "ask"),
+        line_of(f"  {visible(host.unfollowed)}"),
+        *diff_lines("\n".join(changed.values()), asker.width, _DIFF_LINES, f", {_MORE}"),
     ])  # fmt: skip
     while (answer := await asker.choose(_FOLLOW_QUESTION, _YES_NO_VIEW)) == "view":
-        files = (*offered.instructions, *offered.commands, *offered.skills)
-        await asker.page("\n\n".join(f"{one.path}\n\n{one.text}" for one in files))
-    if answer:
-        await asyncio.to_thread(host.follow, answer == "yes")
+        whole = [f"{one.path}\n\n{one.whole}" for one in offered.files]
+        await asker.page("\n\n".join((*changed.values(), *whole)))
+    host.postponed_guidance = offered
+    try:
+        if answer:
+            await asyncio.to_thread(host.follow, answer == "yes", offered)
+    except SightlineError as error:  # the consent cannot be stored
+        asker.draw([line_of(f"✗ {error}", "error")])
 
 
 def unasked(host: Host) -> str:
-    """Say what is not followed because nobody was asked; empty if there is no such thing."""
-    offered = host.offered_guidance
-    if offered is None or host.follows is not None:
-        return ""
-    return (
-        f"{_listed(offered)}: not followed, for nobody has agreed to it; "
-        "`sightline chat` asks, `sightline ask '/instructions on'` agrees"
-    )
-
-
-def _listed(offered: Guidance) -> str:
-    paths = offered.paths
-    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
-    return ", ".join(paths[:_NAMED]) + more
+    """Name the instructions that need the user's consent first, empty if there are none."""
+    ways = "`sightline chat` asks you, `sightline ask '/instructions on'` agrees"
+    return f"{host.unfollowed}. {ways}" if host.unfollowed else ""

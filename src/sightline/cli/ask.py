@@ -150,6 +150,9 @@ async def _follow(host: Host, options: _AskOptions) -> int:
 
     if missing := unasked(host):
         tell(missing)
+        if options.as_json:
+            notice = events.Noticed(code="instructions", message=missing)
+            write_json_lines([events.encode_event(notice)])
 
     code = 0
     needed: list[str] = []

@@ -9,7 +9,6 @@ file names has asked the user before: the file may have come with a stranger's r
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import sys
@@ -52,12 +51,6 @@ class McpEntry(msgspec.Struct, frozen=True):
     path: Path
     definition: str
     target: McpTarget
-
-    @property
-    def consent(self) -> str:
-        """What a consent is kept by: of another definition it is another one."""
-        digest = hashlib.sha256(f"{self.name} {self.definition}".encode()).hexdigest()
-        return f"{self.path}#{digest}"
 
 
 _files: Final = msgspec.json.Decoder(_File)

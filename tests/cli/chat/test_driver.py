@@ -826,3 +826,26 @@ async def test_a_server_is_answered_or_refused_at_the_terminal(tmp_path: Path) -
         await chat.sees("Well.")
     heard = [json.loads(content.removeprefix("Done.\n"))["text"] for content in results(tmp_path)]
     assert heard == ['[["accept"], {"name": "Ada"}]', '[["decline"], null]']
+
+
+async def test_a_changed_instruction_is_asked_about_before_the_next_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    here, rules = AppSettings(discover=False), tmp_path / "AGENTS.md"
+    rules.write_text("Write tests.\n")
+    async with chatting(tmp_path, ["One.", "Two."], apps=here) as chat:
+        chat.host.follow(True)
+        chat.type("first\r")
+        await chat.sees("One.")
+        await chat.rests()
+        rules.write_text("Never write tests.\n")
+        chat.type("second\r")
+        await chat.is_asked("+Never write tests.", question="follow them")
+        chat.type("y")
+        await chat.sees("Two.")
+        await chat.rests()
+    first, second = (request.data.decode() for request in chat.model.requests)
+    assert "Never write tests." not in first
+    assert "Never write tests." in second

@@ -15,7 +15,7 @@ from agent.host.helpers import hosted, invoke, messages
 from agent.host.test_spending import LOOK, costing, priced
 from sightline.agent.models.scripted import Cut, Stall
 from sightline.cli.chat.pipe import MAX_LINE, PipeChat, lines_of
-from sightline.config import LimitSettings
+from sightline.config import AppSettings, LimitSettings
 from sightline.demo.app import Desk, demo_app
 from sightline.errors import TooLarge, Unauthorized
 from support.terminal_attacks import ATTACKS, FORBIDDEN
@@ -229,3 +229,20 @@ async def test_lines_come_from_pipes_and_files(kind: str, tmp_path: Path) -> Non
 async def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TooLarge, match="1,048,576 bytes"):
         await read(b"x" * (MAX_LINE + 1), tmp_path, "file")
+
+
+async def test_a_changed_instruction_is_asked_about_before_the_next_message(
+    pipe: Pipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    here, rules = AppSettings(discover=False), tmp_path / "AGENTS.md"
+    rules.write_text("Write tests.\n")
+    await pipe.takes(tmp_path, ["One."], "first", answers=["y"], apps=here)
+    assert "has instructions for the model" in pipe.err.getvalue()
+    rules.write_text("Never write tests.\n")
+    await pipe.takes(tmp_path, ["Two.", "Three."], "second", "third", answers=["y"], apps=here)
+    asked = pipe.err.getvalue().partition("has changed instructions for the model")[2]
+    assert "-Write tests." in asked
+    assert "+Never write tests." in asked
+    assert pipe.out.getvalue().endswith("Two.\nThree.\n")

@@ -93,7 +93,7 @@ def contents(
             names = ", ".join(TABLES[table].names)
             if session_id is None:
                 sql = f"SELECT {names} FROM {table} ORDER BY 1"
-            elif table in ("ledger", "llm_memos", "calibrations", "trusted"):
+            elif table in ("ledger", "llm_memos", "calibrations"):
                 continue
             else:
                 sql = f"SELECT {names} FROM {table} WHERE {own} = {session_id:d} ORDER BY 1"

@@ -40,7 +40,6 @@ def everything(ledger: Ledger, session: Session) -> None:
     ledger.exchanges.add(session.id, EXCHANGE)
     ledger.memos.save("Ports begin at 4100.", ["ports"])
     ledger.work.learn(Calibrations({"m": Calibration()}))
-    ledger.work.trust("/p", agreed=True)
     ledger.groups.undo(session.id)
 
 

@@ -61,7 +61,6 @@ def work(ledger: Ledger, session: int) -> None:
     ledger.work.note_words(session, "so far ", "thought ")
     ledger.work.note_call(session, 1, "c", "running")
     ledger.work.learn(Calibrations({"m": Calibration()}))
-    ledger.work.trust("/p", agreed=True)
     ledger.work.settle(session)
     owner.release(session)
     owner.close()
@@ -100,7 +99,6 @@ def look(ledger: Ledger, session: int) -> list[object]:
         ledger.accounts.loose(session, 0),
         ledger.work.open(session),
         ledger.work.calibrations(),
-        ledger.work.trusts("/p"),
         [memo.content for memo in ledger.memos.recent()],
         [memo.content for memo in ledger.memos.tagged(["ports"])],
         [memo.content for memo in ledger.memos.search("begin")],

@@ -187,11 +187,11 @@ def test_no_tenant_reads_or_writes_a_row_of_another(server: postgres.Server) -> 
         tried = list(attempts(connection, address_of(mine).tenant, address_of(other).tenant))
         assert len(tried) >= 200
         assert set(tried) == {0}
-        forged = "INSERT INTO sightline.trusted (tenant, path, agreed, created_at) VALUES "
+        forged = "INSERT INTO sightline.calibrations (tenant, model, body) VALUES "
         with connection.transaction(force_rollback=True):
             connection.execute("SELECT set_config('sightline.tenant', 'mine', true)")
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                connection.execute(f"{forged} ('another', '/', 1, '')")
+                connection.execute(f"{forged} ('another', 'm', '')")
         for (table,) in connection.execute(TABLES).fetchall():
             with connection.transaction(force_rollback=True):
                 connection.execute("SELECT set_config('sightline.tenant', '', true)")

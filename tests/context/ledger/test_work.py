@@ -104,7 +104,6 @@ def test_working_state_touches_nothing_that_is_sealed(where: str | Path, ledger:
     work.note_words(1, "so ", "")
     work.note_call(1, 1, "c", "asked")
     work.learn(Calibrations().observe("a", 10, 20))
-    work.trust("/p", agreed=True)
     ledger.exchanges.add(1, NewExchange("anthropic", "m", (b"{}",), {}, {}))
     after = contents(where)
     changed = {name for name in before if before[name] != after[name]}

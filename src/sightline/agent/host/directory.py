@@ -1,8 +1,8 @@
 """The current directory in a host: the workspace app, what its files tell, what edits did to it.
 
 The workspace is an app of our own: its reads need no approval. Files that say how to work here
-are followed once the user agreed, and read anew before each turn. What a turn does to files is kept
-as it happens, so that it can be taken back.
+are read again before each turn. They are followed as long as each has the content that the user
+agreed to. What a turn does to files is kept as it happens, so that it can be taken back.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import sightline.config.consents as consents
 from sightline.agent.host.apps import end_task
 from sightline.agent.host.session import Current
 from sightline.agent.host.stage import HostStage
@@ -22,9 +23,11 @@ from sightline.config import Settings
 from sightline.config.load import user_file
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.paths import checkpoints_path, expanded
-from sightline.errors import NotFound, SightlineError
+from sightline.errors import InvalidInput, NotFound, SightlineError
 from sightline.events import HostEvent, Noticed
 from sightline.slop.hub.hub import Hub
+
+_NAMED: Final = 6
 
 if TYPE_CHECKING:
     from sightline.agent.host.running import TurnRun
@@ -44,8 +47,12 @@ class HostDirectory:
     _own_invoke_s: dict[str, float]  # how long actions of our own apps may take, by app
     _now: Current | None
     _run: TurnRun | None
-    _here: Path
+    _here: Path | None = None
     _guidance: tuple[Guidance, Guidance] | None = None
+    _consent = consents.StoredConsent()
+    _problem: str = ""
+    guidance_changes: Mapping[str, str] = {}  # by file: what the user has not agreed to yet
+    postponed_guidance: Guidance | None = None  # the user has neither agreed to it nor declined it
 
     @property
     def _current(self) -> Current:
@@ -70,15 +77,13 @@ class HostDirectory:
         stack.push_async_callback(end_task, asyncio.create_task(workspace.watch()))
         self._stage.workspace = workspace
         workspace.on_change = partial(self._keep_changes, asyncio.get_running_loop())
-        if self.settings.workspace.instructions != "never":
-            await asyncio.to_thread(self._read_guidance)
+        await asyncio.to_thread(self.refresh_guidance)
 
     async def _look_around(self) -> None:
         """See the directory as it is now, before the first request of a turn is made."""
         if self._stage.workspace is None:
             return
-        if self._guidance is not None:
-            await asyncio.to_thread(self._read_guidance)
+        await asyncio.to_thread(self.refresh_guidance)
         await self._stage.workspace.refresh()
         with suppress(SightlineError):  # who let go of it sees nothing of it
             # An answer comes after the patches of what was seen: until then they may wait.
@@ -99,28 +104,65 @@ class HostDirectory:
 
     @property
     def follows(self) -> bool | None:
-        """Whether the directory's instructions are followed; None while nobody was asked."""
-        offered = self.offered_guidance
-        if offered is None:
-            return None
-        if self.settings.workspace.instructions == "always":
-            return True
-        return self.ledger.work.trusts(str(offered.root))
+        """True if the directory's instructions are followed, None if the user must be asked.
 
-    def follow(self, agreed: bool) -> None:
-        """Follow the directory's instructions from now on, or do not. Raises `NotFound`."""
-        if (offered := self.offered_guidance) is None:
+        The user must be asked about instructions that are new or have changed.
+        """
+        if self.offered_guidance is not None and self.settings.workspace.instructions == "always":
+            return True
+        return None if self.guidance_changes else self._consent.agreed
+
+    @property
+    def unfollowed(self) -> str:
+        """Name the instructions that need the user's consent first, empty if there are none."""
+        offered, changed = self.offered_guidance, tuple(self.guidance_changes)
+        if offered is None or self.follows is not None:
+            return ""
+        paths = changed or offered.paths
+        more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+        reason = "the content changed since you agreed" if changed else "you have not agreed yet"
+        return f"{', '.join(paths[:_NAMED])}{more}: not followed, because {self._problem or reason}"
+
+    def follow(self, agreed: bool, shown: Guidance | None = None) -> None:
+        """Follow the directory's instructions from now on, or do not.
+
+        The user agrees to the content that was `shown`, by default the current one. Raises
+        `NotFound` if there is none, `InvalidInput` if the consent cannot be stored.
+        """
+        if (offered := shown or self.offered_guidance) is None:
             raise NotFound("this directory has no instructions, commands or skills")
-        self.ledger.work.trust(str(offered.root), agreed=agreed)
+        parts = _parts(offered, self._consent.parts) if agreed else {}
+        consents.store_consent(f"instructions:{offered.root}", agreed=agreed, parts=parts)
+        self._read_consent()
         self._tell_model()
 
-    def _read_guidance(self) -> None:
-        """Read the files anew, and tell what in them makes the prompt begin otherwise."""
-        users = find_guidance(user_file(self._env).parent, of_user=True)
-        before, self._guidance = self._guidance, (users, find_guidance(self._here))
+    def _read_consent(self) -> None:
+        offered, consent = self.offered_guidance, consents.StoredConsent()
+        # The consent first, here and below: without one nothing is followed in any thread.
+        self._consent, self._problem, self.guidance_changes = consent, "", {}
+        if offered is None or self.settings.workspace.instructions == "always":
+            return
+        try:
+            consent = consents.get_consent(f"instructions:{offered.root}")
+        except InvalidInput as error:
+            self._problem = str(error)
+        if consent.agreed:
+            self.guidance_changes = consents.differences(consent, _parts(offered, consent.parts))
+        self._consent = consent
+
+    def refresh_guidance(self) -> None:
+        """Read the instructions again, and report what changed of them for the model."""
+        if self._here is None or self.settings.workspace.instructions == "never":
+            return
+        users, followed = find_guidance(user_file(self._env).parent, of_user=True), self.follows
+        before, self._consent = self._guidance, consents.StoredConsent()
+        self._guidance = users, find_guidance(self._here)
         if before is None or before[1].problems != self._guidance[1].problems:
             for problem in self._guidance[1].problems:
                 self._tell(Noticed(code="instructions", message=problem))
+        self._read_consent()
+        if followed and self.unfollowed:
+            self._tell(Noticed(code="instructions", message=self.unfollowed))
         self._tell_model()
 
     def _tell_model(self) -> None:
@@ -165,3 +207,9 @@ class HostDirectory:
         except OSError as error:
             message = f"what was changed cannot be taken back by /undo: {error.strerror or error}"
             loop.call_soon_threadsafe(self._tell, Noticed(code="checkpoint", message=message))
+
+
+def _parts(offered: Guidance, known: consents.Parts) -> consents.Parts:
+    """Digest the files, with those that the user agreed to in another directory of the root."""
+    others = {path: known[path] for path in known if (offered.root / path).exists()}
+    return others | consents.parts_of({one.path: one.whole for one in offered.files})

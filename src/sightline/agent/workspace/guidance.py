@@ -34,12 +34,16 @@ _ARGUMENT: Final = re.compile(r"\$(ARGUMENTS|[1-9])")
 
 
 class MarkdownFile(msgspec.Struct, frozen=True):
-    """A file that was read: `path` from its root, `name` from its path, `about` by its own word."""
+    """A file that was read: `path` from its root, `name` from its path, `about` by its own word.
+
+    `whole` is the content with its front matter.
+    """
 
     path: str
     text: str
     name: str = ""
     about: str = ""
+    whole: str = ""
 
 
 class Guidance(msgspec.Struct, frozen=True):
@@ -57,7 +61,12 @@ class Guidance(msgspec.Struct, frozen=True):
     @property
     def paths(self) -> tuple[str, ...]:
         """Every file of it, from the root."""
-        return tuple(one.path for one in (*self.instructions, *self.commands, *self.skills))
+        return tuple(one.path for one in self.files)
+
+    @property
+    def files(self) -> tuple[MarkdownFile, ...]:
+        """Instructions, commands and skills."""
+        return (*self.instructions, *self.commands, *self.skills)
 
 
 def find_guidance(directory: Path, *, of_user: bool = False) -> Guidance:
@@ -166,9 +175,9 @@ class _Reader:
         text = data.decode(errors="replace")
         front = _FRONT.match(text)
         if not name or front is None:
-            return MarkdownFile(where, text, name) if text.strip() else None
+            return MarkdownFile(where, text, name, whole=text) if text.strip() else None
         about = _field(front[1], "description")
-        return MarkdownFile(where, text[front.end() :], name, about)
+        return MarkdownFile(where, text[front.end() :], name, about, text)
 
 
 def _field(front: str, name: str) -> str:

@@ -274,6 +274,7 @@ class ChatDriver:
             message = await self._stoppable(self._command(line))
             self._status = replace(self._status, model=(await self._host.model()).label)
         if message:
+            await ask_to_follow(self._host, self.console)
             await self._converse(message)
 
     async def _converse(self, message: str | None) -> None:

@@ -157,6 +157,8 @@ class PipeChat:
             if registry.is_command(line):
                 message = await registry.run(line, self._host, self._console)
             while message:
+                if self._asker is not None:
+                    await ask_to_follow(self._host, self._asker)
                 await self._turn(message)
                 if self._asker is None:
                     break

@@ -15,6 +15,7 @@ from sightline.cli.commands.command import CommandCall, Section, rest
 from sightline.cli.commands.offers import AppPath, find_app, find_path, offering
 from sightline.cli.io import read_object
 from sightline.cli.options import current_directory
+from sightline.config.consents import differences, get_consent, parts_of, store_consent
 from sightline.config.mcp_files import McpEntry, desktop_file, project_file, read_mcp_file
 from sightline.context.projection import tools
 from sightline.context.projection.temporal import changes_between
@@ -80,12 +81,15 @@ async def _may_start(call: CommandCall, entry: McpEntry) -> bool:
     """Ask before a command is started, or a URL reached, that a directory's file names."""
     if entry.path == desktop_file(call.host.env):
         return True
-    if not await call.ledger(lambda ledger: ledger.work.trusts(entry.consent)):
-        call.console.write(f"{visible(str(entry.path))} has: {visible(entry.definition)}")
+    key, now = f"mcp:{entry.path}#{entry.name}", parts_of({entry.name: entry.definition})
+    consent = await asyncio.to_thread(get_consent, key)
+    if differences(consent, now):
+        had = "".join(f"\nYou agreed to: {visible(one.text)}" for one in consent.parts.values())
+        call.console.write(f"{visible(str(entry.path))} has: {visible(entry.definition)}{had}")
         if not await call.console.ask("Start it, now and whenever it is asked for?"):
             call.console.write("Nothing was started.")
             return False
-        await call.ledger(lambda ledger: ledger.work.trust(entry.consent, agreed=True))
+        await asyncio.to_thread(store_consent, key, agreed=True, parts=now)
     return True
 
 

@@ -13,6 +13,7 @@ from sightline.cli.clean import visible
 from sightline.cli.commands.command import NUMBER, CommandCall, Leave, Section, rest
 from sightline.cli.commands.console import columns
 from sightline.cli.commands.offers import offering
+from sightline.cli.diff import diff_lines
 
 COMMANDS: Final = Section("The rest")
 MODES: Final[dict[Mode, str]] = {
@@ -88,7 +89,9 @@ async def _rules_remove(call: CommandCall, number: int) -> None:
 async def _instructions(call: CommandCall, follow: str | None) -> None:
     """Say which files tell the model how to work here; `on` and `off` decide on the directory's."""
     if follow:
-        await asyncio.to_thread(call.host.follow, follow == "on")
+        changed = "\n".join(call.host.guidance_changes.values())
+        call.console.draw(diff_lines(changed, call.console.width, None))
+        await asyncio.to_thread(call.host.follow, follow == "on", call.host.offered_guidance)
     for found in call.host.guidance:
         for path in found.paths:
             call.console.write(f"  {found.root / path}")

@@ -24,7 +24,7 @@ from sightline.errors import InvalidInput
 _HELD: Final = tuple(n for n in HELD if n not in ("owners", "open_replies", "open_calls"))
 _COLUMNS: Final = {
     table: tuple(name for name in TABLES[table].names if (table, name) != ("messages", "status"))
-    for table in (*_HELD, "sessions", "llm_memos", "calibrations", "trusted")
+    for table in (*_HELD, "sessions", "llm_memos", "calibrations")
 }
 
 # A session or memo is the same as long as these are: its number, its identity, the seal over all
@@ -87,9 +87,8 @@ class _Copying:
                     self._replace(db, table, row[0], known[2] if known else ZERO)
                 self._copied += 1
         with self._target.work(durable=True) as db:
-            for table in ("calibrations", "trusted"):
-                for learnt in self._rows(table, "", ()):
-                    db.put(table, learnt)
+            for learnt in self._rows("calibrations", "", ()):
+                db.put("calibrations", learnt)
         return CopyReport(self._copied, self._there)
 
     def _pass_over(self, table: str, number: int) -> None:

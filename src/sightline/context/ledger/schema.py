@@ -12,8 +12,7 @@ together. An engine's numbered steps make them (`sqlite.steps`).
         └──< owners, open_replies, open_calls what is under way, and who runs it: under no seal
         ├──< attachments                      the bytes of large files in messages
         └──< exchanges                        what other agents and their vendors said
-    calibrations, trusted                     how vendors count, whose instructions are
-                                              followed: under no seal
+    calibrations                              how vendors count: under no seal
     llm_memos ──< memo_words                  knowledge of no session, and the stems that its
               ──< memo_content_words          tags and its content are found by
     ledger                                    one row: identity, and the seal over all others
@@ -282,12 +281,6 @@ TABLES: Final[dict[str, Table]] = {
         "how far estimates are from what vendors count; working state, under no seal",
         Column("model", "TEXT", "the model"),
         Column("body", "TEXT", "what was predicted and reported so far, JSON"),
-    ),
-    "trusted": _working(
-        "directories whose instructions are followed, or not; working state, under no seal",
-        Column("path", "TEXT", "the directory"),
-        Column("agreed", "INTEGER", "1 if the user agreed, 0 if not"),
-        Column("created_at", "TEXT", "when the user said so; UTC, RFC 3339"),
     ),
     "attachments": _kept(
         "the bytes of large files in messages; a message's seal covers their name",

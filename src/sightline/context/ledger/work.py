@@ -4,7 +4,7 @@ Working state, not record: it changes many times in a turn, no seal covers it, a
 written without waiting for the disk (`Store.work`). It survives the death of its program,
 which is what it is for; after a power cut the last of it may be missing, and then a turn
 that was under way is closed by what the messages tell. What vendors' counts have taught
-the estimates is kept in the same way, and whose instructions the user lets a model follow.
+the estimates is kept in the same way.
 
 Text passes the gate here as everywhere: no tail, no key, not half of one.
 
@@ -129,19 +129,6 @@ class Work(Noun):
             with self._store.work() as db:
                 for model, body in news.items():
                     db.put("calibrations", {"model": model, "body": body})
-
-    # Whose instructions are followed.
-
-    def trusts(self, directory: str) -> bool | None:
-        """Tell whether the user agreed to a directory's instructions; None if nobody asked."""
-        rows = self._fetch("SELECT agreed FROM trusted WHERE path = ?", directory)
-        return bool(rows[0][0]) if rows else None
-
-    def trust(self, directory: str, *, agreed: bool) -> None:
-        """Remember whether the user agrees to a directory's instructions."""
-        row: Row = {"path": self._gate.text(directory, "a directory", 4096), "agreed": agreed}
-        with self._store.work(durable=True) as db:
-            db.put("trusted", {**row, "created_at": self._store.timestamp()})
 
 
 class Owner:

@@ -305,7 +305,10 @@ CREATE POLICY tenants ON attachments
     WITH CHECK (tenant = current_setting('sightline.tenant') AND tenant <> '');
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_TABLES, _APPEND, _INDEXES, _LIGHTER, _ATTACHMENTS)
+# Consent is in a file of the user's own: a ledger can be a stranger's.
+_UNTRUST: Final = "DROP TABLE trusted;"
+
+MIGRATIONS: Final = (_TABLES, _APPEND, _INDEXES, _LIGHTER, _ATTACHMENTS, _UNTRUST)
 FORMAT: Final = len(MIGRATIONS)
 # The tables whose rows have a number that is given once.
 NUMBERED: Final = ("sessions", "groups", "messages", "llm_memos", "usage", "receipts", "exchanges")
@@ -315,7 +318,6 @@ KEYS: Final = {
     "open_replies": ("session_id",),
     "open_calls": ("session_id", "group_id", "call_id"),
     "calibrations": ("model",),
-    "trusted": ("path",),
 }
 _LOCK: Final = 0x5347_4C4E  # "SGLN", a number of our own among the database's advisory locks
 

@@ -233,6 +233,8 @@ CREATE TABLE attachments (
 ) STRICT;
 CREATE UNIQUE INDEX attachments_by_name ON attachments (session_id, sha256);
 """,
+    # Consent is in a file of the user's own: a ledger can be a stranger's.
+    "DROP TABLE trusted;",
 )
 STEMS_FORMAT: Final = 7
 _OWN_RECORD: Final = 5  # from here on, what is under way is in the ledger itself
