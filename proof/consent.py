@@ -1,4 +1,4 @@
-"""What ran is what was shown and agreed to, while everything changes between question and yes."""
+"""What ran is what was shown and agreed to, while all of it changes before and after the yes."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from sightline.slop.protocol.codec import from_value
 from sightline.slop.protocol.connection import Connection, InvokeRequested
 from sightline.slop.protocol.tree import Node
 from sightline.slop.transports.unix import connect_unix, serve_unix
+from support.consent_changes import Result, Row, careless, read_rows, try_row
 from support.live import LiveApp
 
 NODES = 4
@@ -143,7 +144,8 @@ class Seen:
 
 def _fits(card: Deed, number: int, deed: Deed) -> bool:
     """Read a rule as the user did: the same parameters, the same node, or the ones beside it."""
-    if (card.socket, card.action) != (deed.socket, deed.action):
+    described = [(one.socket, one.action, one.about, one.dangerous) for one in (card, deed)]
+    if described[0] != described[1]:
         return False
     if number == 1:
         labels = [one.node["properties"].get("label") for one in (card, deed)]
@@ -294,9 +296,25 @@ def agreed(trial: Trial) -> None:
     """Run random calls while nodes, actions and apps change between the question and the yes."""
     with _careless():
         ran, wrong = asyncio.run(_wrong(trial, 60, trial.directory("control")))
-    broken = "with a host that compares nothing"
-    trial.control(wrong > 5, f"{wrong} of {ran} ran otherwise than agreed to {broken}")
+    rows = read_rows()
+    rows = trial.random.sample(rows, min(len(rows), trial.times(len(rows), least=6)))
+    with careless():
+        followed = sum(one.took_effect and not one.asked for one in _changed(trial, rows))
+    trial.control(
+        wrong > 5 and followed == len(rows),
+        f"with a host that compares nothing {wrong} of {ran} ran otherwise than agreed to, and "
+        f"{followed} of {len(rows)} changes took effect without a question",
+    )
     asyncio.run(_check(trial))
+    for row, one in zip(rows, _changed(trial, rows), strict=True):
+        trial.check(one.asked and one.shown and not one.took_effect, f"{row.name}: {one}")
+    trial.note("changes after a lasting yes", f"{len(rows)} kinds")
+
+
+def _changed(trial: Trial, rows: list[Row]) -> Iterator[Result]:
+    """Change what the user agreed to for a session or for good, one kind after another."""
+    for row in rows:
+        yield asyncio.run(try_row(row, trial.directory("change")))
 
 
 CLAIMS = (

@@ -417,3 +417,27 @@ def test_every_rule_that_is_offered_covers_the_call(facts: Facts, decision: Verd
     for rule in rules_for(invoke, decision):
         assert decide(invoke, "ask", (), [rule]).verdict == decision
         assert in_words(rule)
+
+
+def test_an_approval_lapses_when_the_app_describes_the_action_differently() -> None:
+    shown = msgspec.structs.replace(ARCHIVE, digest="a")
+    changed = msgspec.structs.replace(ARCHIVE, digest="b")
+    for answer in rules_for(shown):
+        assert decide(shown, "ask", (), [answer]).verdict == "approve"
+        for mode in get_args(Mode):
+            assert decide(changed, mode, (), [answer]).verdict == (
+                "deny" if mode == "plan" else "ask"
+            )
+        # A rule of the configuration is bound to no description.
+        assert decide(changed, "ask", [decided("approve")], [answer]).verdict == "approve"
+
+
+def test_a_denial_holds_when_the_app_describes_the_action_differently() -> None:
+    [answer, *_] = rules_for(msgspec.structs.replace(ARCHIVE, digest="a"), "deny")
+    changed = msgspec.structs.replace(ARCHIVE, digest="b")
+    assert decide(changed, "auto", (), [answer]).verdict == "deny"
+
+
+def test_no_rule_for_the_nodes_beside_is_offered_for_an_mcp_tool() -> None:
+    assert len(rules_for(ARCHIVE)) == 3
+    assert len(rules_for(msgspec.structs.replace(ARCHIVE, is_tool=True))) == 2

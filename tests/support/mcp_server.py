@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 KIND = sys.argv[1] if len(sys.argv) > 1 else "good"
@@ -88,6 +89,20 @@ def good(method: str, params: dict[str, Any]) -> Any:
 def listed(*tools: dict[str, Any]) -> Any:
     """A kind that lists other tools."""
     return lambda request: answer(request, {"tools": list(tools)})
+
+
+def listed_in_file(request: dict[str, Any]) -> None:
+    """List the tools of a file as it is now, after the good ones."""
+    listed = json.loads(Path(sys.argv[2]).read_bytes())
+    answer(request, {"tools": [*good("tools/list", {})["tools"], *listed]})
+
+
+def tool_called(request: dict[str, Any]) -> Any:
+    """Call a tool of the file, which does nothing, or a good one."""
+    params = request["params"]
+    if params["name"] == "echo":
+        return good("tools/call", params)
+    return answer(request, {**text("done"), "structuredContent": {"pages": []}})
 
 
 def called(result: Any) -> Any:
@@ -354,7 +369,8 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    instead = KINDS[KIND]
+    changing = {"tools/list": listed_in_file, "tools/call": tool_called}
+    instead = changing if KIND == "changes" else KINDS[KIND]
     for line in sys.stdin:
         request = json.loads(line)
         if "id" not in request or "method" not in request:

@@ -257,8 +257,15 @@ MUTATIONS: Final = (
     Mutation(
         "remembered-answer",
         "agent/policy.py",
-        'answer.decision == "deny" or answer.dangerous or not facts.risky',
-        'answer.decision in ("deny", "approve") or answer.dangerous or not facts.risky',
+        "answer.digest == facts.digest and (answer.dangerous or not facts.risky)",
+        "answer.digest == facts.digest",
+        "agent/test_policy.py",
+    ),
+    Mutation(
+        "changed-description",
+        "agent/policy.py",
+        "answer.digest == facts.digest and (answer.dangerous or not facts.risky)",
+        "(answer.dangerous or not facts.risky)",
         "agent/test_policy.py",
     ),
     Mutation(

@@ -33,7 +33,7 @@ Patterns are the user's; what an app calls itself is never read as one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, TypeAlias
 
@@ -82,13 +82,15 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     `origin` says where the app comes from, `is_ours` that it is one of ours. `label` is the
     node's, `declared` says whether the app shows the action now; `dangerous` and
-    `idempotent` are what it says of it.
+    `idempotent` are what it says of it. `digest` covers everything that it says of it. `seen` is
+    the same by label and without keys. `is_tool` marks the tool of an MCP server.
     """
 
     kind: Kind = "invoke"
     app: str = ""
     origin: str = ""
     is_ours: bool = False
+    is_tool: bool = False
     path: str = "/"
     label: str = ""
     action: str = ""
@@ -96,6 +98,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     declared: bool = True
     dangerous: bool = False
     idempotent: bool = False
+    digest: str = ""
+    seen: dict[str, str] = {}
 
     @property
     def risky(self) -> bool:
@@ -114,14 +118,17 @@ class Answer(PolicyRule, frozen=True, kw_only=True):
     """What a user answered and wants remembered: a rule for the calls it was meant for.
 
     `dangerous` says whether the call was known to be so when it was answered; the
-    answer does not stretch to calls that are more dangerous.
+    answer does not stretch to calls that are more dangerous. An approval holds for actions
+    with the same `digest`, and `seen` is what the user saw of the action, by label.
     """
 
     dangerous: bool = False
+    digest: str = ""
+    seen: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def decide(
-    facts: Facts, mode: Mode, rules: Iterable[PolicyRule] = (), remembered: Iterable[Answer] = ()
+    facts: Facts, mode: Mode, rules: Iterable[PolicyRule] = (), remembered: Sequence[Answer] = ()
 ) -> Decision:
     """Decide on one call. The same arguments give the same decision."""
     if facts.kind == "read":
@@ -140,6 +147,8 @@ def decide(
     answer = next((answer for answer in remembered if _covers(answer, facts)), None)
     if answer is not None:
         return Decision(answer.decision, f"answered before: {in_words(answer)}")
+    if changed_since(facts, remembered) is not None:
+        return Decision("ask", "you allowed it, but the app describes it differently now")
     if rule is not None:
         return Decision("ask", f"a rule: {in_words(rule)}")
     if not facts.declared:
@@ -167,7 +176,7 @@ def rules_for(facts: Facts, decision: Verdict = "approve") -> tuple[Answer, ...]
     exact = Answer(
         app=_literal(facts.app), path=format_path(parts), action=_literal(facts.action),
         decision=decision, origin=_literal(facts.origin), dangerous=facts.risky,
-        network=decision == "approve" and _has_network(facts),
+        network=decision == "approve" and _has_network(facts), digest=facts.digest, seen=facts.seen,
     )  # fmt: skip
     if facts.is_ours and "command" in facts.params:
         return tuple(replace(exact, command=line) for line in _prefixes(facts.params["command"]))
@@ -178,8 +187,9 @@ def rules_for(facts: Facts, decision: Verdict = "approve") -> tuple[Answer, ...]
     same = replace(exact, params=facts.params, label=facts.label)
     if facts.risky:
         return (same,)
-    beside = (replace(exact, path=format_path([*parts[:-1], ANYWHERE])),) if parts else ()
-    return (same, exact, *beside)
+    beside = replace(exact, path=format_path([*parts[:-1], ANYWHERE]))
+    # Beside an MCP tool is a different tool.
+    return (same, exact, beside) if parts and not facts.is_tool else (same, exact)
 
 
 def check_rules(rules: Iterable[PolicyRule]) -> None:
@@ -218,10 +228,15 @@ def in_words(rule: PolicyRule) -> str:
     return text
 
 
+def changed_since(facts: Facts, remembered: Iterable[Answer]) -> Answer | None:
+    """Return the approval that lapsed because the app says something else of the action now."""
+    other = (one for one in remembered if one.digest != facts.digest)
+    return next((one for one in other if one.decision == "approve" and _fits(one, facts)), None)
+
+
 def _covers(answer: Answer, facts: Facts) -> bool:
-    return _fits(answer, facts) and (
-        answer.decision == "deny" or answer.dangerous or not facts.risky
-    )
+    is_same = answer.digest == facts.digest and (answer.dangerous or not facts.risky)
+    return _fits(answer, facts) and (answer.decision == "deny" or is_same)
 
 
 def _fits(rule: PolicyRule, facts: Facts) -> bool:

@@ -413,3 +413,36 @@ async def test_an_answer_that_comes_twice_is_one_answer(tmp_path: Path) -> None:
                 else:
                     host.answer(event.call_id, approved=False)
     assert (asked, app.deleted) == (2, [])
+
+
+async def test_a_changed_action_is_asked_about_once_when_it_is_allowed_again(
+    tmp_path: Path,
+) -> None:
+    app = Documents()
+    changed = documents(affordances=[{**DELETE, "description": f"Deletes it with {KEY}"}])
+    script = [part for n in range(4) for part in (invoke(f"c{n}", DRAFT, "delete"), "Done.")]
+    async with hosted(tmp_path, script, app=app) as (host, _):
+        first, _ = await asked_for(host, {"c0": 1})
+        await shows(host, app, changed)
+        asked: list[ApprovalAsked] = []
+        async for event in host.ask("go"):
+            if isinstance(event, ApprovalAsked):
+                asked.append(event)
+                host.answer(event.call_id, approved=True, remember=1)
+        third, _ = await asked_for(host, {})
+        assert len(host.rules) == 1  # the answer took the place of the one that lapsed
+        await shows(host, app, documents())
+        fourth, _ = await asked_for(host, {}, approved=False)
+    assert (first, [event.call_id for event in asked], third, fourth) == (
+        ["c0"],
+        ["c1"],
+        [],
+        ["c3"],
+    )
+    assert "describes it differently" in asked[0].reason
+    [difference] = asked[0].differences
+    assert difference.startswith(
+        'the action\'s description: "Deletes it for good" → "Deletes it with'
+    )
+    assert KEY not in difference
+    assert len(app.deleted) == 3

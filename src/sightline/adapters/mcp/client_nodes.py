@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Final, TypeAlias
 
 import mcp_types as types
@@ -78,6 +79,11 @@ def tool_nodes(tools: Sequence[types.Tool], handler: Callable[[str], Handler]) -
         returns, _ = room.schema(tool.output_schema) if tool.output_schema else (None, "")
         if problem:
             props["problem"] = problem
+        title, about = tool.title or "", tool.description or ""
+        if problem or len(title) > _NAME_CHARS or len(about) > _ABOUT_CHARS:
+            # A consent covers what is left out here, too.
+            whole = msgspec.json.encode((title, about, tool.input_schema, tool.output_schema))
+            props["digest"] = sha256(whole).hexdigest()[:16]
         # MCP, tools, annotations: what is not said to only read may destroy. A hint is the
         # server's own word: it makes nothing allowed.
         reads = hints is not None and hints.read_only_hint is True
@@ -85,8 +91,9 @@ def tool_nodes(tools: Sequence[types.Tool], handler: Callable[[str], Handler]) -
         if hints is not None:
             given = hints.model_dump(by_alias=True, exclude_none=True)
             props["hints"] = [
-                key.removesuffix("Hint") for key, value in given.items() if value is True
-            ]
+                f"{'' if value is True else 'not '}{key.removesuffix('Hint')}"
+                for key, value in given.items() if isinstance(value, bool)
+            ]  # fmt: skip
         repeatable = reads or (hints is not None and hints.idempotent_hint is True)
         call = _action(
             handler(tool.name), params, tool.description, returns=returns,

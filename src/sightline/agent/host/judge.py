@@ -10,12 +10,13 @@ of running is the one that was agreed to (law 11); if not, `differences` says in
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sightline.agent.policy import Answer, Facts, Kind, Verdict, rules_for
+from sightline.agent.policy import Answer, Facts, Kind, Verdict, changed_since, rules_for
 from sightline.context.messages.parts import ToolCall
 from sightline.context.projection.temporal import changes_between
 from sightline.context.projection.tools import ToolTarget
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 # Tools of the host that write, each to the model's own notes.
 _NOTES: Final = frozenset({"manage_scratchpad", "save_memo"})
 MAX_CHANGES: Final = 12
+_UNSHOWN: Final = "something that is not shown here has changed"
 _LABELS: Final = ("label", "title", "name")
 
 
@@ -62,6 +64,11 @@ class Shown(msgspec.Struct, frozen=True):
         """What the app says of the action."""
         action = None if self.offered is None else self.offered.affordance
         return "" if action is None else action.description or action.label or ""
+
+    def description(self, *, is_tool: bool) -> dict[str, str]:
+        """All that the app says of the action, by label; an MCP tool's properties belong to it."""
+        labels = ("the action's ", 'its "') if is_tool else "the action's "
+        return {label: text for label, text in self.picture().items() if label.startswith(labels)}
 
     def picture(self) -> dict[str, str]:
         """All values that a decision on the call may depend on, by label; children are left out.
@@ -140,22 +147,25 @@ def case_of(
     safe: World,
     origin: str = "",
     is_ours: bool = False,
+    is_server: bool = False,
 ) -> Case:
     """Collect the facts. `reads` says whether a call without a target changes nothing.
 
     `world` is what the apps show, and `safe` the same without keys; `origin` is that of the
-    call's app, and `is_ours` says that it is one of ours.
+    call's app, `is_ours` says that it is one of ours, and `is_server` that it is an MCP server.
     """
     if target is None:
         kind: Kind = "note" if call.name in _NOTES and not reads else "read"
         return Case(call, Facts(kind=kind), call.arguments)
     seen, shown = shown_by(world, target), shown_by(safe, target)
     offered = None if seen.offered is None else seen.offered.affordance
+    is_tool = is_server and target.path.startswith("/tools/")
     facts = Facts(
         kind="invoke",
         app=target.app,
         origin=origin,
         is_ours=is_ours,
+        is_tool=is_tool,
         path=target.path,
         label=shown.label,
         action=target.action,
@@ -163,6 +173,8 @@ def case_of(
         declared=offered is not None,
         dangerous=offered is not None and offered.dangerous is True,
         idempotent=offered is not None and offered.idempotent is True,
+        digest=sha256(_text(seen.description(is_tool=is_tool)).encode()).hexdigest(),
+        seen=shown.description(is_tool=is_tool),
     )
     return Case(call, facts, target.params, target, seen, shown)
 
@@ -179,8 +191,14 @@ def differences(agreed: Case, now: Case) -> tuple[str, ...]:
         lines.append("the files are not as they were: this is the diff as of now")
     lines += _changes(agreed.safe.picture(), now.safe.picture())
     if not lines and not agreed.same(now):
-        lines.append("something that is not shown here has changed")
+        lines.append(_UNSHOWN)
     return tuple(lines) or ("it changed, and changed back",)
+
+
+def changes_since_answer(facts: Facts, remembered: Iterable[Answer]) -> tuple[str, ...]:
+    """Return how the description of an action that the user allowed has changed."""
+    answer = changed_since(facts, remembered)
+    return tuple(_changes(answer.seen, facts.seen) or [_UNSHOWN]) if answer else ()
 
 
 def _changes(before: dict[str, str], after: dict[str, str]) -> list[str]:

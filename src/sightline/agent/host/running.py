@@ -275,6 +275,7 @@ class TurnRun:
     async def _ask(self, call: ToolCall, reason: str) -> None:
         case = self._cases[call.id]
         agreed = self._shown_cases.get(call.id)
+        changed = judge.changes_since_answer(case.facts, self._stage.remembered(self._now.session))
         self._shown_cases[call.id] = case
         facts, safe = case.facts, case.safe
         node = safe.node
@@ -302,7 +303,7 @@ class TurnRun:
                 properties={} if node is None else node.properties,
                 context=safe.context,
                 about=safe.about,
-                differences=() if agreed is None else judge.differences(agreed, case),
+                differences=changed if agreed is None else judge.differences(agreed, case),
                 rules=tuple(map(in_words, judge.offered_rules(case))),
                 diff=case.diff,
                 no_network=judge.with_network(case) is not None,

@@ -54,9 +54,9 @@ class OpenSession(msgspec.Struct, frozen=True):
 
     def remember(self, rule: Answer) -> OpenSession:
         """Keep a rule until the session is closed; the newest is looked at first."""
-        return replace(
-            self, remembered=(rule, *(other for other in self.remembered if other != rule))
-        )
+        shown = {"digest": rule.digest, "seen": rule.seen}
+        others = (other for other in self.remembered if replace(other, **shown) != rule)
+        return replace(self, remembered=(rule, *others))
 
     def begun(self, found: OpenSession) -> OpenSession:
         """Take over what was read from the disk when a turn began; what changed since stays."""

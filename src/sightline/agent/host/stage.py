@@ -346,14 +346,18 @@ class HostStage:
             call, target, reads=reads, world=self._hub.world, safe=self.world,
             origin="" if origin is None else redact(str(origin)),
             is_ours=origin is not None and origin.kind == "own",
+            is_server=origin is not None and origin.kind == "mcp",
         )  # fmt: skip
+
+    def remembered(self, session: OpenSession) -> tuple[Answer, ...]:
+        """Return what the user answered for a whole session, in a parent's session too."""
+        return (*session.remembered, *self._inherited())
 
     def decide(self, session: OpenSession, facts: Facts) -> Decision:
         """Decide on a call by mode, rules and what the user answered before."""
         # In any mode, then, as in mode auto: a rule of the user may still deny it.
         mode = "auto" if self._is_ours(facts, _OWN_READS) else self.mode
-        remembered = (*session.remembered, *self._inherited())
-        return decide(facts, mode, self._settings.policy, remembered)
+        return decide(facts, mode, self._settings.policy, self.remembered(session))
 
     def can_stop(self, facts: Facts) -> bool:
         """Tell whether what a call does can be stopped: a command of our own workspace."""
