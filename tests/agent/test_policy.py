@@ -206,30 +206,78 @@ def test_what_cannot_be_told_apart_is_not_remembered(facts: Facts) -> None:
     assert rules_for(facts) == ()
 
 
-def test_a_command_is_remembered_by_its_first_words_as_the_user_reads_them() -> None:
-    offered = [rule.command for rule in rules_for(run("git diff --stat src 'a b'"))]
-    assert offered == ["git diff --stat src 'a b'", "git diff --stat", "git diff"]
-    assert [rule.command for rule in rules_for(run("ls"))] == ["ls"]
-    said = in_words(rules_for(run("ls"))[0])
-    assert said == "approve run on / of workspace (our own), for commands that begin with: ls"
+def test_rules_for_offers_first_words_of_a_command_when_it_runs_in_a_sandbox() -> None:
+    line = "git diff --stat src 'a b'"
+    offered = [rule.command for rule in rules_for(run(line, sandboxed=True))]
+    assert offered == [line, "git diff --stat", "git diff"]
+    assert [rule.command for rule in rules_for(run(line))] == [line]
+    [rule] = rules_for(run("ls"))
+    begins = "approve run on / of workspace (our own), for"
+    assert in_words(rule) == f"{begins} exactly the command: ls"
+    assert in_words(rule, sandboxed=True) == f"{begins} commands that begin with: ls"
+
+
+def test_rules_for_offers_the_exact_line_of_a_command_with_network() -> None:
+    params = {"command": "pip install x", "network": True}
+    [rule] = rules_for(run("", params=params, sandboxed=True))
+    assert (rule.command, rule.network) == ("pip install x", True)
+    assert in_words(rule, sandboxed=True).endswith(
+        "exactly the command: pip install x, with network"
+    )
+    for line in ("pip install x y", "pip install"):
+        for network in (True, False):
+            other = run(line, params={"command": line, "network": network}, sandboxed=True)
+            assert decide(other, "ask", (), [rule]).verdict == "ask"
 
 
 @pytest.mark.parametrize(
     "line",
     ["bash -c 'rm -rf x'", "/bin/sh -c ls", "sudo ls -l", "env ls", "python3.12 -c pass",
-     "git -c core.pager=x log", "xargs rm", ". x.sh"],
+     "git -c core.pager=x log", "npm -y exec x", "xargs rm", ". x.sh", "nodejs x.js", "csh x",
+     "tcsh x", "mksh x", "pwsh x", "toybox sh x", "flock l ls", "setpriv ls", "runuser ls",
+     "pkexec ls", "tmux new ls", "emacs --batch", "nvim -l x", "nawk -f x", "R -f x", "julia x"],
 )  # fmt: skip
-def test_a_program_that_runs_anything_is_no_rule_by_its_name(line: str) -> None:
-    [offered] = rules_for(run(line))
+def test_rules_for_offers_no_program_that_runs_others_by_its_name(line: str) -> None:
+    [offered] = rules_for(run(line, sandboxed=True))
     assert offered.command == line
     [program, *_] = line.split()
-    assert rules_for(run(program)) == ()
+    assert rules_for(run(program, sandboxed=True)) == ()
+
+
+@pytest.mark.parametrize(
+    "begins", ["uv run", "npm exec", "git rebase", "git submodule", "git bisect", "poetry run"]
+)
+def test_rules_for_offers_no_subcommand_that_runs_programs_by_its_name(begins: str) -> None:
+    [offered] = rules_for(run(f"{begins} ./x", sandboxed=True))
+    assert offered.command == f"{begins} ./x"
+    assert rules_for(run(begins, sandboxed=True)) == ()
 
 
 @pytest.mark.parametrize("line", ["pytest", "pytest -q tests", "  pytest  -k 'a b'", '"pytest" x'])
-def test_a_prefix_of_words_fits_more_words(line: str) -> None:
-    answer = widest(run("pytest tests/a.py"))
-    assert decide(run(line), "ask", (), [answer]).verdict == "approve"
+def test_decide_reads_a_rule_as_first_words_when_the_command_runs_in_a_sandbox(line: str) -> None:
+    answer = widest(run("pytest tests/a.py", sandboxed=True))
+    assert answer.command == "pytest"
+    assert decide(run(line, sandboxed=True), "ask", (), [answer]).verdict == "approve"
+    exact = "approve" if line == "pytest" else "ask"
+    assert decide(run(line), "ask", (), [answer]).verdict == exact
+
+
+@pytest.mark.parametrize(
+    ("rule", "line", "fits"),
+    [
+        ("git diff", "git diff", True),
+        ("git diff", "  git   diff ", True),
+        ("git diff", "git diff --output=FILE", False),
+        ("git diff", "git 'diff'", False),
+        ("rm '~'", "rm ~", False),
+        ("git diff --stat", "git diff", False),
+    ],
+)
+def test_decide_reads_a_rule_as_the_exact_line_without_a_sandbox(
+    rule: str, line: str, fits: bool
+) -> None:
+    verdict = decide(run(line), "auto", [decided("approve", command=rule)]).verdict
+    assert verdict == ("approve" if fits else "ask")
 
 
 # Whatever makes a line more than one plain command.
@@ -243,8 +291,8 @@ OPERATORS = [
 @pytest.mark.parametrize("operator", OPERATORS, ids=ascii)
 @pytest.mark.parametrize("shape", ["pytest{}rm -rf x", "pytest {} rm", "pytest{}", "pytest x {}"])
 def test_a_rule_for_commands_fits_no_line_with_an_operator(operator: str, shape: str) -> None:
-    facts = run(shape.format(operator))
-    assert decide(facts, "ask", (), [widest(run("pytest"))]).verdict == "ask"
+    facts = run(shape.format(operator), sandboxed=True)
+    assert decide(facts, "ask", (), [widest(run("pytest", sandboxed=True))]).verdict == "ask"
     assert decide(facts, "ask", [decided("approve", command="pytest")]).verdict == "ask"
     assert rules_for(facts) == ()
 
@@ -269,16 +317,18 @@ def test_a_rule_for_commands_fits_no_other_command_and_no_other_app(facts: Facts
 
 
 def test_a_rule_for_commands_gives_no_network_unless_it_says_so() -> None:
-    with_network = run("pip install x", params={"command": "pip install x", "network": True})
+    params = {"command": "pip install x", "network": True}
+    with_network = run("pip install x", params=params, sandboxed=True)
     for rule in (decided("approve"), decided("approve", command="pip")):
-        assert decide(run("pip install x"), "ask", [rule]).verdict == "approve"
+        facts = run("pip install x", sandboxed=True)
+        assert decide(facts, "ask", [rule]).verdict == "approve"
         assert decide(with_network, "ask", [rule]).verdict == "ask"
     remembered = rules_for(run("pip install x"))
     assert decide(with_network, "ask", remembered=remembered).verdict == "ask"
     assert decide(with_network, "ask", [decided("deny", command="pip")]).verdict == "deny"
     offered = narrowest(with_network)
     assert decide(with_network, "ask", remembered=[offered]).verdict == "approve"
-    assert in_words(offered).endswith("begin with: pip install x, with network")
+    assert in_words(offered).endswith("exactly the command: pip install x, with network")
 
 
 def test_a_rule_that_denies_a_command_is_read_widely() -> None:

@@ -17,13 +17,15 @@ A rule is a set of patterns, and fits a call that fits each of them:
     path                     the same within one segment; `**` is any number of segments, and
                              `*` alone, the default, every path
     params, label            exactly these parameters; exactly this label of the node
-    command                  of our own `run`: the first words of a command line
+    command                  of our own `run`: a command line, or in a sandbox its first words
     file                     of our own actions on files: a path pattern for the file
     network                  of our own `run`: whether it approves commands with network too
 
-A rule that approves is read narrowly. Its `command` fits only a line of plain words: one with
-an operator, an expansion, a comment, an assignment before the command, or anything beyond
-ASCII fits none. Its `file` fits a name with a leading dot only where the pattern has the dot,
+A rule that approves is read narrowly. Its `command` fits only a line of plain words: a line with
+an operator, an expansion, a comment, an assignment before the command, or a character beyond
+ASCII fits no rule. Its words are the first words of a line where the command runs in a sandbox,
+which contains the words that follow. Without a sandbox, and in a rule that gives the network, they
+are the whole line. Its `file` fits a name with a leading dot only where the pattern has the dot,
 and of a call for several files all must fit. Any other rule is read widely: its `command` fits
 wherever the words stand in a line, its `file` if it fits one of the files.
 
@@ -59,13 +61,16 @@ _LINE: Final = re.compile(rf" *{_WORD}(?: +{_WORD})* *")
 _WORDS: Final = re.compile(_WORD)
 _QUOTES: Final = str.maketrans("", "", "'\"")
 _OFFERED_WORDS: Final = 3
-# Programs that run what they are told to, and those whose next word says what they do: of
-# neither is the name alone offered as a rule. Who wants such a rule can write it.
+# Programs and subcommands that run other programs, and families of commands whose second word
+# names the command. Neither is offered as a rule by its name alone. A user can still write one.
+# A `+` joins a program and its subcommand.
 _RUNNER_TABLE: Final = """
-    sh ash bash dash zsh ksh fish env sudo doas su xargs parallel nohup nice ionice setsid stdbuf
-    time timeout watch exec eval command builtin . source trap busybox find awk gawk mawk sed
-    python pypy perl ruby node deno bun php lua tclsh Rscript osascript ssh docker podman
-    kubectl npx uvx pipx script strace gdb chroot unshare nsenter systemd-run at vi vim ed
+    sh ash bash dash zsh ksh mksh csh tcsh fish pwsh env sudo doas su runuser pkexec setpriv xargs
+    parallel nohup nice ionice chrt taskset setsid stdbuf time timeout watch flock exec eval command
+    builtin . source trap busybox toybox find awk gawk mawk nawk sed python pypy perl ruby node
+    nodejs deno bun php lua tclsh expect R Rscript julia osascript ssh docker podman kubectl npx uvx
+    pipx script screen tmux strace gdb chroot unshare nsenter systemd-run at vi vim nvim emacs ed
+    git+bisect git+rebase git+submodule npm+exec npm+x pnpm+dlx pnpm+exec poetry+run uv+run yarn+dlx
 """
 _FAMILY_TABLE: Final = "git npm pnpm yarn uv pip poetry cargo go gh apt apt-get brew"
 _RUNNERS: Final = frozenset(_RUNNER_TABLE.split())
@@ -80,10 +85,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     read     looks at something          note     writes to the model's own notes
     invoke   asks an app to do something
 
-    `origin` says where the app comes from, `is_ours` that it is one of ours. `label` is the
-    node's, `declared` says whether the app shows the action now; `dangerous` and
-    `idempotent` are what it says of it. `digest` covers everything that it says of it. `seen` is
-    the same by label and without keys. `is_tool` marks the tool of an MCP server.
+    `origin` says where the app comes from, `is_ours` that it is one of ours, and `sandboxed` that
+    its commands run in a sandbox. `label` is the node's, `declared` says whether the app shows the
+    action now. `dangerous` and `idempotent` are the app's claims. `digest` covers all claims about
+    the action. `seen` has the same claims by label and without keys. `is_tool` marks the tool of
+    an MCP server.
     """
 
     kind: Kind = "invoke"
@@ -91,6 +97,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     origin: str = ""
     is_ours: bool = False
     is_tool: bool = False
+    sandboxed: bool = False
     path: str = "/"
     label: str = ""
     action: str = ""
@@ -143,14 +150,14 @@ def decide(
         )
     rule = next((rule for rule in rules if _fits(rule, facts)), None)
     if rule is not None and rule.decision != "ask":
-        return Decision(rule.decision, f"a rule: {in_words(rule)}")
+        return Decision(rule.decision, f"a rule: {in_words(rule, facts.sandboxed)}")
     answer = next((answer for answer in remembered if _covers(answer, facts)), None)
     if answer is not None:
-        return Decision(answer.decision, f"answered before: {in_words(answer)}")
+        return Decision(answer.decision, f"answered before: {in_words(answer, facts.sandboxed)}")
     if changed_since(facts, remembered) is not None:
         return Decision("ask", "you allowed it, but the app describes it differently now")
     if rule is not None:
-        return Decision("ask", f"a rule: {in_words(rule)}")
+        return Decision("ask", f"a rule: {in_words(rule, facts.sandboxed)}")
     if not facts.declared:
         return Decision("ask", "the app does not show this action")
     if facts.dangerous:
@@ -163,11 +170,12 @@ def decide(
 def rules_for(facts: Facts, decision: Verdict = "approve") -> tuple[Answer, ...]:
     """Give the rules by which this call could be decided from now on, the narrowest first.
 
-    Of a command its first words, as far as they say what is run; of a file its path and its
-    directory; of anything else the same node with the same parameters; if nothing is dangerous
-    about that, with any, and on the nodes beside it too. None for what cannot be told apart
-    from something else: a command line that is more than plain words, the bare name of a
-    program that runs anything, a path that leads nowhere, an app from nobody knows where.
+    Of a command the whole line, and in a sandbox without network its first words, as far as they
+    name the command; of a file its path and its directory; of anything else the same node with the
+    same parameters; if nothing is dangerous about that, with any, and on the nodes beside it too.
+    None for what cannot be told apart from something else: a command line that is more than plain
+    words, the bare name of a program that runs anything, a path that leads nowhere, an app from
+    nobody knows where.
     """
     ids = _ids(facts.path)
     if not facts.origin or ids is None or facts.kind != "invoke":
@@ -179,7 +187,8 @@ def rules_for(facts: Facts, decision: Verdict = "approve") -> tuple[Answer, ...]
         network=decision == "approve" and _has_network(facts), digest=facts.digest, seen=facts.seen,
     )  # fmt: skip
     if facts.is_ours and "command" in facts.params:
-        return tuple(replace(exact, command=line) for line in _prefixes(facts.params["command"]))
+        lines = _beginnings(facts.params["command"], exact=_is_exact(exact, facts.sandboxed))
+        return tuple(replace(exact, command=line) for line in lines)
     if facts.is_ours and (paths := _paths(facts.params)):
         patterns = dict.fromkeys(file for path in paths for file in _files(path))
         offered = (replace(exact, file=file) for file in patterns)
@@ -207,8 +216,19 @@ def check_rules(rules: Iterable[PolicyRule]) -> None:
             )
 
 
-def in_words(rule: PolicyRule) -> str:
-    """Say a rule as a user can agree to it."""
+def exact_notice(rules: Iterable[PolicyRule], sandboxed: bool) -> str:
+    """Name the rules that approve an exact command line and no words after it, or return ""."""
+    lines = "; ".join(one.command for one in rules if one.command and _is_exact(one, sandboxed))
+    where = "with network" if sandboxed else "without a sandbox"
+    notice = f"Rules for commands approve only the exact line {where}, with no words after it: "
+    return f"{notice}{lines}" if lines else ""
+
+
+def in_words(rule: PolicyRule, sandboxed: bool = False) -> str:
+    """Return a rule as a sentence that a user can agree to.
+
+    `sandboxed` states whether commands run in a sandbox: without one a rule fits an exact line.
+    """
     where = "" if rule.path == ANYWHERE else f" on {rule.path}"
     if rule.label is not None and rule.label:
         where += f" ({_quoted(rule.label)})"
@@ -218,7 +238,8 @@ def in_words(rule: PolicyRule) -> str:
     text = f"{rule.decision} {action}{where} of {app}{origin}"
     if rule.command is not None:
         narrow = "that begin with" if rule.decision == "approve" else "that have"
-        text += f", for commands {narrow}: {rule.command}"
+        lines = "exactly the command" if _is_exact(rule, sandboxed) else f"commands {narrow}"
+        text += f", for {lines}: {rule.command}"
     if rule.network:
         text += ", with network"
     if rule.file is not None:
@@ -261,12 +282,20 @@ def _has_network(facts: Facts) -> bool:
     return facts.is_ours and facts.params.get("network", False) is not False
 
 
+def _is_exact(rule: PolicyRule, sandboxed: bool) -> bool:
+    """Return True if a rule approves a command without any words after it."""
+    # A command with network reaches services of the user on loopback: no sandbox contains it.
+    return rule.decision == "approve" and (rule.network or not sandboxed)
+
+
 def _fits_command(pattern: str, rule: PolicyRule, facts: Facts) -> bool:
     line, begins = facts.params.get("command"), _words(pattern)
     if not facts.is_ours or not isinstance(line, str) or not begins:
         return False
     if rule.decision == "approve":
         words = _words(line)
+        if _is_exact(rule, facts.sandboxed) and _WORDS.findall(line) != _WORDS.findall(pattern):
+            return False  # compared with their quotes: `~` is a directory and '~' a file's name
         return words[: len(begins)] == begins and "=" not in words[0]
     found = [word.translate(_QUOTES) for word in _WORDS.findall(line)]
     return any(found[at : at + len(begins)] == begins for at in range(len(found)))
@@ -279,13 +308,13 @@ def _words(line: object) -> list[str]:
     return [word.translate(_QUOTES) for word in _WORDS.findall(line)]
 
 
-def _prefixes(line: object) -> list[str]:
-    """Write the beginnings of a command line that can be a rule, the longest first."""
+def _beginnings(line: object, *, exact: bool) -> list[str]:
+    """Return a line, and unless `exact` its beginnings, that can be a rule, the longest first."""
     words = _words(line)
     if not words or "=" in words[0]:
         return []
     spelled = _WORDS.findall(str(line))
-    lengths = {len(words), *range(1, min(len(words), _OFFERED_WORDS) + 1)}
+    lengths = {len(words), *range(1, 1 if exact else min(len(words), _OFFERED_WORDS) + 1)}
     least = _shortest(words)
     return [
         " ".join(spelled[:length]) for length in sorted(lengths, reverse=True) if length >= least
@@ -293,9 +322,11 @@ def _prefixes(line: object) -> list[str]:
 
 
 def _shortest(words: list[str]) -> int:
-    """Count the words that say what is run: after `bash`, `sudo` or `git -c` that is anything."""
-    program = _VERSION.sub("", words[0].rpartition("/")[2])
-    if program in _RUNNERS or (program == "git" and words[1:2] and words[1].startswith("-")):
+    """Count the words that name the command: all of them after `bash`, `git -c` or `uv run`."""
+    program, second = _VERSION.sub("", words[0].rpartition("/")[2]), words[1] if words[1:] else ""
+    if f"{program}+{second}" in _RUNNERS:
+        return max(3, len(words))
+    if program in _RUNNERS or (program in _FAMILIES and second.startswith("-")):
         return max(2, len(words))
     return 2 if program in _FAMILIES else 1
 

@@ -15,6 +15,7 @@ import pytest
 from agent.host.helpers import NOW, check_ledger, ended, hosted, invoke, of_kind, turn
 from sightline.agent.host import Host
 from sightline.config import AppSettings, PolicyRule
+from sightline.config.settings import WorkspaceSettings
 from sightline.errors import InvalidInput, NotFound
 from sightline.events import ApprovalAnswered, ApprovalAsked, CallFinished, CallStarted, HostEvent
 from sightline.slop.protocol.codec import from_value
@@ -339,9 +340,10 @@ async def test_always_on_one_command_is_for_its_words_alone(
     victim = tmp_path / "victim"
     victim.write_text("here")
     rm = f"rm {shlex.quote(str(victim))}"
-    lines = ["ls", "ls -a", f"ls; {rm}", f"ls && {rm}", f"ls\n{rm}", f"ls $({rm})", rm]
+    lines = ["ls", "ls", f"ls; {rm}", f"ls && {rm}", f"ls\n{rm}", f"ls $({rm})", rm]
     script = [[run(f"c{n}", line) for n, line in enumerate(lines)], "Done."]
-    async with hosted(tmp_path, script, apps=HERE) as (host, _):
+    off = WorkspaceSettings(sandbox="off")
+    async with hosted(tmp_path, script, apps=HERE, workspace=off) as (host, _):
         asked: list[str] = []
         async for event in host.ask("go"):
             if isinstance(event, ApprovalAsked):
@@ -349,7 +351,7 @@ async def test_always_on_one_command_is_for_its_words_alone(
                 assert event.origin == "our own"
                 yes = event.call_id == "c0"
                 if yes:
-                    assert event.rules[0].endswith("for commands that begin with: ls")
+                    assert event.rules[0].endswith("for exactly the command: ls")
                 host.answer(event.call_id, yes, int(yes))
     assert asked == ["c0", "c2", "c3", "c4", "c5", "c6"]
     assert victim.exists()
@@ -368,7 +370,7 @@ async def test_the_configuration_takes_the_same_patterns(
         PolicyRule(app="workspace", action="create", file="notes/*", decision="approve"),
     )
     calls = [
-        run("c0", "echo hello world"), run("c1", "echo bye"), create("c2", "notes/a.md"),
+        run("c0", "echo hello"), run("c1", "echo bye"), create("c2", "notes/a.md"),
         create("c3", "elsewhere.md"), create("c4", "notes/.hidden"),
     ]  # fmt: skip
     async with hosted(tmp_path, [calls, "Done."], apps=HERE, policy=rules) as (host, _):

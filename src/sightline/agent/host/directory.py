@@ -18,6 +18,7 @@ import sightline.config.consents as consents
 from sightline.agent.host.apps import end_task
 from sightline.agent.host.session import Current
 from sightline.agent.host.stage import HostStage
+from sightline.agent.policy import exact_notice
 from sightline.agent.workspace.guidance import Guidance, find_guidance, instructions_text
 from sightline.config import Settings
 from sightline.config.load import user_file
@@ -53,6 +54,7 @@ class HostDirectory:
     _problem: str = ""
     guidance_changes: Mapping[str, str] = {}  # by file: what the user has not agreed to yet
     postponed_guidance: Guidance | None = None  # the user has neither agreed to it nor declined it
+    sandboxed = False  # whether commands in the directory run in a sandbox
 
     @property
     def _current(self) -> Current:
@@ -76,6 +78,9 @@ class HostDirectory:
         stack.push_async_callback(self.hub.remove, APP_ID)
         stack.push_async_callback(end_task, asyncio.create_task(workspace.watch()))
         self._stage.workspace = workspace
+        self.sandboxed = workspace.sandboxed
+        if notice := exact_notice(self.settings.policy, self.sandboxed):
+            self._tell(Noticed(code="rules", message=notice))
         workspace.on_change = partial(self._keep_changes, asyncio.get_running_loop())
         await asyncio.to_thread(self.refresh_guidance)
 

@@ -290,7 +290,7 @@ class TurnRun:
                 call_id=call.id,
                 app=facts.app,
                 path=facts.path,
-                action=facts.action,
+                action=facts.action or call.name,
                 params=case.params,
                 dangerous=facts.dangerous,
                 reason=reason,
@@ -304,7 +304,7 @@ class TurnRun:
                 context=safe.context,
                 about=safe.about,
                 differences=changed if agreed is None else judge.differences(agreed, case),
-                rules=tuple(map(in_words, judge.offered_rules(case))),
+                rules=tuple(in_words(rule, facts.sandboxed) for rule in judge.offered_rules(case)),
                 diff=case.diff,
                 no_network=judge.with_network(case) is not None,
             )

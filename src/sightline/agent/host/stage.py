@@ -342,12 +342,15 @@ class HostStage:
     def case(self, call: ToolCall, target: ToolTarget | None, *, reads: bool) -> Case:
         """Collect what is known of a call now."""
         origin = None if target is None else self._hub.origin(target.app)
-        return case_of(
+        case = case_of(
             call, target, reads=reads, world=self._hub.world, safe=self.world,
             origin="" if origin is None else redact(str(origin)),
             is_ours=origin is not None and origin.kind == "own",
             is_server=origin is not None and origin.kind == "mcp",
         )  # fmt: skip
+        has_sandbox = self.workspace is not None and self.workspace.sandboxed
+        sandboxed = has_sandbox and self._is_ours(case.facts, _COMMANDS)
+        return replace(case, facts=replace(case.facts, sandboxed=sandboxed))
 
     def remembered(self, session: OpenSession) -> tuple[Answer, ...]:
         """Return what the user answered for a whole session, in a parent's session too."""

@@ -129,6 +129,7 @@ class Workspace:
         self._sandbox: Sandbox | None = None
         if sandbox == "require" or (sandbox == "auto" and not why_no_sandbox()):
             self._sandbox = Sandbox(self._root, writable)
+        self.sandboxed = self._sandbox is not None  # whether commands run in one
         self._look_s = look_s
         self._env = os.environ if env is None else env
         self._also_passed = frozenset(also_passed)

@@ -71,7 +71,8 @@ async def _rules(call: CommandCall) -> None:
     rules, fixed = call.host.rules, len(call.host.settings.policy)
     for number, rule in enumerate(rules, 1):
         source = "your configuration" if number <= fixed else "this session"
-        call.console.write(f"{number}  {visible(in_words(rule))}  ({source})")
+        words = in_words(rule, call.host.sandboxed)
+        call.console.write(f"{number}  {visible(words)}  ({source})")
     if not rules:
         call.console.write("There are no rules: what the mode does not approve is asked for.")
 
@@ -81,7 +82,7 @@ async def _rules(call: CommandCall) -> None:
 async def _rules_remove(call: CommandCall, number: int) -> None:
     """Remove a rule that you had remembered in this session."""
     gone = call.host.forget(number)
-    call.console.write(f"Removed: {visible(in_words(gone))}")
+    call.console.write(f"Removed: {visible(in_words(gone, call.host.sandboxed))}")
 
 
 @COMMANDS.command("instructions", example="/instructions on")
