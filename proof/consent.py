@@ -12,6 +12,7 @@ from typing import Any
 
 from agent.host.helpers import ALONE
 from proof.claim import Claim, Trial
+from proof.command_rules import command_rules
 from sightline.agent.host import Host
 from sightline.agent.host.running import TurnRun
 from sightline.agent.models.scripted import ScriptedModel
@@ -309,6 +310,7 @@ def agreed(trial: Trial) -> None:
     for row, one in zip(rows, _changed(trial, rows), strict=True):
         trial.check(one.asked and one.shown and not one.took_effect, f"{row.name}: {one}")
     trial.note("changes after a lasting yes", f"{len(rows)} kinds")
+    command_rules(trial)
 
 
 def _changed(trial: Trial, rows: list[Row]) -> Iterator[Result]:

@@ -183,7 +183,8 @@ class ApprovalAsked(_Event, frozen=True, tag="approval_asked"):
     what an answer can be remembered as, the narrowest first. `diff` is what an action of our own
     would do to files, as a unified diff: exactly that is done, or nothing. `no_network` is true
     for a command that would run without the network and could have it. `delegate` names the
-    task that asks, if it is one that the model handed on.
+    task that asks, if it is one that the model handed on. `app` is empty where a tool of the host
+    is called in a loop.
 
     With a `form` or a `url` it is no call of the model's: an MCP server asks the user, and
     `summary` is what it says. `form` is the JSON Schema of the answer, which is given as

@@ -54,6 +54,16 @@ def test_a_card_shows_all_that_a_person_decides_by() -> None:
     ]  # fmt: skip
 
 
+def test_approval_card_names_a_tool_of_the_host_without_an_app() -> None:
+    event = asked(
+        app="", path="/", action="query_db", params={"sql": "SELECT 1"}, origin="", type="",
+        label="", summary="", properties={}, about="", name="", reason="the model made it 5 times",
+    )  # fmt: skip
+    assert shown(approval_card(event, 80)).splitlines() == [
+        "? query_db", '  sql: "SELECT 1"', "  asked because: the model made it 5 times",
+    ]  # fmt: skip
+
+
 def test_a_card_says_nothing_twice() -> None:
     why = "the app calls it dangerous"
     ours = asked(dangerous=True, reason=why, origin="our own", properties={"label": "Launch"})

@@ -16,6 +16,7 @@ import apsw
 import pytest
 
 from sightline.context.ledger import Ledger
+from sightline.slop.protocol.connection import Connection, InvokeRequested
 from support.live import LiveApp, announced_app
 from support.shell import PROGRAM, here
 from support.vendors.answers import Answer, Call, Refuses, Says, says
@@ -23,6 +24,16 @@ from support.vendors.server import KEY, Vendor
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 COUNT = Call("slop_invoke", {"app": "live", "path": "/", "action": "count"})
+
+
+class Bell(LiveApp):
+    """An app that counts how often it is called, and always returns the same result."""
+
+    rung = 0
+
+    async def invoke(self, connection: Connection, request: InvokeRequested) -> None:
+        self.rung += 1
+        connection.send_result(request.id, None)
 
 
 class Shell:
@@ -217,6 +228,36 @@ def test_yes_approves(shell: Shell) -> None:
     assert done.returncode == 0
     assert app.tree.properties["n"] == 1
     assert b"count on / of live" in done.stderr
+
+
+@answering(*[says("", COUNT)] * 24, says("Done."))
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_yes_ends_the_turn_when_the_model_repeats_one_call_without_end(
+    shell: Shell, form: tuple[str, ...]
+) -> None:
+    app = Bell()
+    with announced_app(shell.directory, app):
+        done = shell("ask", "--yes", "count", *form)
+    assert app.rung == 5
+    assert (done.returncode, len(shell.vendor.requests)) == (6, 6)
+    told = "the model made the same call 5 times in this turn, with the same result: slop_invoke"
+    if form:
+        last = json.loads(done.stdout.splitlines()[-1])
+        assert (last["outcome"], last["code"]) == ("limit", "repeated_call")
+        assert last["detail"] == told
+    else:
+        assert done.stderr.decode().splitlines()[-1] == f"limit: {told}"
+    # The third result informs the model.
+    assert "do something else, or tell the user why you cannot" not in shell.sent(2)
+    assert "do something else, or tell the user why you cannot" in shell.sent(3)
+
+
+@answering(*[says("", Call("describe_db", {}))] * 24, says("Done."))
+def test_ask_without_a_terminal_ends_the_turn_when_the_model_repeats_a_read(shell: Shell) -> None:
+    done = shell("ask", "look")
+    assert (done.returncode, len(shell.vendor.requests)) == (6, 6)
+    assert b"needs your approval" not in done.stderr
+    assert done.stderr.endswith(b"with the same result: describe_db\n")
 
 
 @answering(says("", COUNT), says("### PLAN\n1. Count."))

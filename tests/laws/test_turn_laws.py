@@ -128,7 +128,8 @@ class Verdicts(dict[str, Decision]):
 @given(st.data())
 def test_any_sequence_of_events_leaves_a_consistent_turn(data: st.DataObject) -> None:
     limits = TurnLimits(
-        rounds=data.draw(st.integers(1, 5)),
+        rounds=data.draw(st.integers(1, 9)),
+        asks_about_loops=data.draw(st.booleans()),
         turn_tokens=data.draw(st.sampled_from([0, 50])),
         retries=data.draw(st.integers(0, 2)),
     )
@@ -152,6 +153,8 @@ def test_any_sequence_of_events_leaves_a_consistent_turn(data: st.DataObject) ->
         if is_back:
             story.append((event.call_id, "changed"))
         begun = driver.step(event)
+        runs = [effect.call.id for effect in begun if isinstance(effect, RunCall)]
+        assert not driver.machine._round.repeated.intersection(runs), "an id of a reply ran twice"
         story += [(effect.call.id, "run") for effect in begun if isinstance(effect, RunCall)]
         open_effects += begun
     last = Cancel() if data.draw(st.booleans()) else Broken("gone", "the shell broke")

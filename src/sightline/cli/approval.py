@@ -274,8 +274,8 @@ def approval_card(event: ApprovalAsked, width: int, *, whole: bool = False) -> l
     """
     if event.is_question:
         return question_card(event, width, whole=whole)
-    head = f"{event.app}{'' if event.path == '/' else event.path}"
-    lines = [*_text("?", f"{event.action} on {head}", width, whole, style="bold", indent="")]
+    head = f" on {event.app}{'' if event.path == '/' else event.path}" if event.app else ""
+    lines = [*_text("?", f"{event.action}{head}", width, whole, style="bold", indent="")]
     if event.delegate:
         lines += _text("for the task of", event.delegate, width, whole)
     if event.dangerous:
@@ -286,8 +286,9 @@ def approval_card(event: ApprovalAsked, width: int, *, whole: bool = False) -> l
     origin = event.origin or "nobody knows where: it is not connected"
     origin = origin if origin == _OURS else f"from {origin}"
     name = f"{event.name}, " if event.name else ""
-    lines += _text("app:", f"{name}{origin}", width, whole)
-    lines += _node(event, width, whole)
+    if event.app:
+        lines += _text("app:", f"{name}{origin}", width, whole)
+        lines += _node(event, width, whole)
     if event.about:
         lines += _text("the app says of the action:", event.about, width, whole, style="dim")
     if whole or not event.diff:

@@ -162,6 +162,7 @@ async def _follow(host: Host, options: _AskOptions) -> int:
         tell(f"attached {name}")
     if options.as_json:
         _stop_when_interrupted(host)
+    host.asks_about_loops = _is_attended(options) and not options.yes
     async for event in host.ask(attached.behind(options.text), attached.files):
         if options.as_json:
             write_json_lines([events.encode_event(event)])

@@ -105,7 +105,8 @@ async def test_without_reasoning_a_bound_model_gets_one_state_however_long_the_t
     tmp_path: Path,
 ) -> None:
     profile = profile_for("anthropic", "claude-opus-5-5")
-    script = [*([ToolCall(f"c{n}", "describe_db", {})] for n in range(12)), "done"]
+    calls = [ToolCall(f"c{n}", "query_db", {"sql": f"SELECT {n}"}) for n in range(12)]
+    script = [*([call] for call in calls), "done"]
     async with hosted(tmp_path, script, app=LiveApp(), profile=profile) as (host, model):
         await turn(host, "one")
         session = host.session.id

@@ -62,6 +62,35 @@ def deep_call(way: str, levels: int) -> Sends:
     return Sends(data, content_type="text/event-stream")
 
 
+def repeated_call(way: str) -> Sends:
+    """A reply with two calls that have one id."""
+    if way == "gemini":
+        calls = [{"functionCall": {"id": "a", "name": "describe_db", "args": {}}}] * 2
+        told = {"candidates": [{"content": {"parts": calls}, "finishReason": "STOP"}]}
+        return Sends(sse(told), content_type="text/event-stream")
+    pieces = [
+        {"index": index, "id": "a", "function": {"name": "describe_db", "arguments": "{}"}}
+        for index in (0, 1)
+    ]
+    choice = {"index": 0, "delta": {"tool_calls": pieces}, "finish_reason": "tool_calls"}
+    data = sse({"id": "c1", "choices": [choice]}) + b"data: [DONE]\n\n"
+    return Sends(data, content_type="text/event-stream")
+
+
+@pytest.mark.parametrize("way", MODELS)
+async def test_host_runs_a_call_id_once_when_a_vendor_repeats_it(tmp_path: Path, way: str) -> None:
+    async with asking(tmp_path, way, repeated_call(way), says("Then not.")) as (host, vendor):
+        events = await turn(host)
+        assert (ended(events).outcome, ended(events).text) == ("answered", "Then not.")
+        first, second = of_kind(events, CallFinished)
+        assert (first.ok, second.ok) == (True, False)
+        assert "an id runs once" in second.content
+        assert len({call.call_id for call in of_kind(events, CallStarted)}) == 2
+        # The vendor on loopback checks each request: two results, each for its own call.
+        assert vendor.requests[1].body.count(b"an id runs once") == 1
+    check_ledger(tmp_path)
+
+
 @pytest.mark.parametrize("way", MODELS)
 @pytest.mark.parametrize("levels", [200, 600, 5_000, 100_000])
 async def test_a_call_that_nests_too_deep_is_that_call_s_error_and_the_turn_goes_on(

@@ -20,6 +20,7 @@ from sightline.agent.turn.steps import (
     Folded,
     ModelError,
     PromptFailed,
+    Replied,
     Revised,
     RunCall,
     Spent,
@@ -29,7 +30,13 @@ from sightline.agent.turn.steps import (
     Wait,
     Waited,
 )
-from sightline.context.dialects.events import ReasoningArrived, TextArrived, Usage, UsageArrived
+from sightline.context.dialects.events import (
+    ReasoningArrived,
+    Stopped,
+    TextArrived,
+    Usage,
+    UsageArrived,
+)
 from sightline.context.messages.parts import Message, Reasoning, Text, ToolCall, ToolResult
 from sightline.events import (
     ApprovalAnswered,
@@ -224,17 +231,174 @@ def test_a_call_that_fails_has_an_error_result() -> None:
     assert results(driver) == [("a", "no such node", True)]
 
 
-def test_calls_of_one_name_get_names_of_their_own() -> None:
+def test_machine_runs_a_call_id_once_when_a_reply_repeats_it() -> None:
     driver = Driver()
-    driver.to_reply(reply(call("x"), call("x"), reason="tool_calls", parallel="x"))
+    calls = [call("x"), call("y"), call("x"), ToolCall("x", "other", {})]
+    driver.to_reply(reply(*calls, reason="tool_calls", parallel="x y"))
     driver.step(ActionDone("x", "1"))
-    driver.step(ActionDone("x-2", "2"))
+    assert driver.step(ActionDone("y", "2")) == [BuildPrompt(2)]
+    runs = [effect.call.id for effect in driver.begun if isinstance(effect, RunCall)]
+    assert runs == ["x", "y"]
+    repeated = "error: not run (an earlier call of this reply has its id, and an id runs once)"
+    assert results(driver) == [
+        ("x", "1", False), ("y", "2", False), ("x-2", repeated, True), ("x-3", repeated, True),
+    ]  # fmt: skip
+    ids = [part.id for message in driver.messages() for part in message.tool_calls]
+    assert ids == ["x", "y", "x-2", "x-3"]
+    assert driver.kinds().count("CallStarted") == driver.kinds().count("CallFinished") == 4
+
+
+def test_machine_runs_no_call_that_the_dialect_names_as_repeated() -> None:
+    driver = Driver()
+    calls = Message("assistant", (call("x"), call("derived")))
+    driver.to_reply(Replied(Stopped("tool_calls", calls, repeated=("derived",))))
+    driver.step(ActionDone("x", "1"))
+    assert [effect.call.id for effect in driver.begun if isinstance(effect, RunCall)] == ["x"]
+    assert [is_error for _, _, is_error in results(driver)] == [False, True]
+
+
+def test_machine_runs_a_call_id_again_when_a_later_reply_has_it() -> None:
+    driver = Driver()
+    driver.to_reply(reply(call("x"), reason="tool_calls"))
+    driver.step(ActionDone("x", "1"))
     driver.step(READY)
     driver.step(reply(call("x"), reason="tool_calls"))
-    driver.step(ActionDone("x-3", "3"))
-    assert [call_id for call_id, _, _ in results(driver)] == ["x", "x-2", "x-3"]
-    ids = [part.id for message in driver.messages() for part in message.tool_calls]
-    assert ids == ["x", "x-2", "x-3"]
+    driver.step(ActionDone("x-2", "2"))
+    assert results(driver) == [("x", "1", False), ("x-2", "2", False)]
+
+
+class Loop:
+    """A model that makes a call in each reply, in a turn with one limit: the loop."""
+
+    def __init__(self, *, asks: bool = True) -> None:
+        self.driver = Driver(TurnLimits(rounds=100, asks_about_loops=asks))
+        self.driver.step(START)
+        self.driver.step(READY)
+        self.count = 0
+
+    def make(self, made: ToolCall, content: str = "Done.") -> list[object]:
+        """Make the call, and give it a result if it runs. Return what the machine wants first."""
+        self.count += 1
+        made = ToolCall(f"c{self.count}", made.name, made.arguments)
+        begun = self.driver.step(reply(made, reason="tool_calls"))
+        if isinstance(begun[0], RunCall):
+            self.finish(content)
+        return [type(effect) for effect in begun]
+
+    def finish(self, content: str = "Done.") -> None:
+        self.driver.step(ActionDone(f"c{self.count}", content))
+        self.driver.step(READY)
+
+    @property
+    def content(self) -> str:
+        return results(self.driver)[-1][1]
+
+
+SEND = ToolCall("", "slop_invoke", {"path": "/", "action": "send"})
+LOOPS = "the model made the same call {} times in this turn, with the same result"
+
+
+def test_machine_informs_the_model_when_three_equal_calls_had_equal_results() -> None:
+    loop = Loop()
+    contents: list[str] = []
+    for _ in range(5):
+        assert loop.make(SEND) == [RunCall]
+        contents.append(loop.content)
+    advice = ": do something else, or tell the user why you cannot)\nDone."
+    assert contents[:2] == ["Done.", "Done."]
+    assert contents[2:] == [f"({LOOPS.format(count)}{advice}" for count in (3, 4, 5)]
+
+
+def test_machine_asks_the_user_when_five_equal_calls_had_equal_results() -> None:
+    loop = Loop()
+    for _ in range(5):
+        loop.make(SEND)
+    assert loop.make(SEND) == [AskApproval]
+    asked = loop.driver.begun[-1]
+    assert isinstance(asked, AskApproval)
+    assert asked.reason == LOOPS.format(5)
+    # After an approval the count begins again.
+    assert loop.driver.step(Approved("c6")) == [RunCall(asked.call)]
+    loop.finish()
+    assert [loop.make(SEND) for _ in range(5)] == [[RunCall]] * 4 + [[AskApproval]]
+
+
+def test_machine_ends_the_turn_when_the_user_rejects_a_loop_without_a_reason() -> None:
+    loop = Loop()
+    for _ in range(6):
+        loop.make(SEND)
+    assert loop.driver.step(Denied("c6")) == [Stop()]
+    assert ending(loop.driver) == TurnEnded(
+        turn=1, outcome="limit", code="repeated_call", detail=f"{LOOPS.format(5)}: slop_invoke"
+    )
+    assert results(loop.driver)[-1] == ("c6", "error: not run (the user did not approve it)", True)
+
+
+def test_machine_tells_the_model_when_the_user_rejects_a_loop_with_a_reason() -> None:
+    loop = Loop()
+    for _ in range(6):
+        loop.make(SEND)
+    assert loop.driver.step(Denied("c6", reason="use rg")) == [BuildPrompt(7)]
+    loop.driver.step(READY)
+    assert loop.make(SEND) == [AskApproval]
+
+
+def test_machine_ends_the_turn_when_five_equal_calls_had_equal_results_and_no_user_is_asked() -> (
+    None
+):
+    loop = Loop(asks=False)
+    for _ in range(5):
+        assert loop.make(SEND) == [RunCall]
+    assert loop.make(SEND) == [Stop]
+    assert (ending(loop.driver).outcome, ending(loop.driver).code) == ("limit", "repeated_call")
+    assert results(loop.driver)[-1] == ("c6", f"error: not run ({LOOPS.format(5)})", True)
+    assert loop.driver.kinds().count("CallStarted") == loop.driver.kinds().count("CallFinished")
+
+
+def test_machine_ends_the_turn_when_the_policy_denies_five_equal_calls() -> None:
+    loop = Loop()
+    loop.driver.verdicts = {f"c{number}": DENY for number in range(1, 9)}
+    while not loop.driver.machine.over:
+        loop.count += 1
+        loop.driver.step(reply(ToolCall(f"c{loop.count}", SEND.name, SEND.arguments)))
+        loop.driver.step(READY)
+    assert (loop.count, ending(loop.driver).code) == (6, "repeated_call")
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        [f"{number}" for number in range(12)],  # each result is new
+        [f'{{"run":"run-1","status":"running","seconds":{number}}}' for number in range(12)],
+    ],
+)
+def test_machine_finds_no_loop_when_equal_calls_have_new_results(contents: list[str]) -> None:
+    loop = Loop()
+    assert [loop.make(SEND, content) for content in contents] == [[RunCall]] * 12
+    assert not loop.content.startswith("(")
+
+
+def test_machine_finds_no_loop_when_a_different_call_has_a_new_result_in_between() -> None:
+    loop = Loop()
+    for number in range(12):
+        assert loop.make(SEND) == [RunCall]
+        assert loop.make(ToolCall("", "edit", {"new": str(number)})) == [RunCall]
+
+
+def test_machine_finds_a_loop_of_two_calls_that_take_turns() -> None:
+    loop = Loop()
+    look = ToolCall("", "slop_query", {"path": "/"})
+    assert [loop.make(made) for made in (SEND, look) * 5] == [[RunCall]] * 10
+    assert loop.make(SEND) == [AskApproval]
+
+
+def test_machine_finds_a_loop_of_a_command_whose_time_differs() -> None:
+    loop = Loop()
+    for number in range(5):
+        assert loop.make(SEND, f'Done.\n{{"exit_code":0,"seconds":0.0{number},"output":""}}') == [
+            RunCall
+        ]
+    assert loop.make(SEND) == [AskApproval]
 
 
 def test_a_cancelled_stream_is_stored_as_incomplete() -> None:

@@ -28,7 +28,7 @@ from sightline.cli.commands.runs import listed_runs
 from sightline.config import AppSettings, ChatSettings, LimitSettings
 from sightline.config.settings import WorkspaceSettings
 from sightline.context.dialects.profiles import profile_for
-from sightline.context.messages.parts import File
+from sightline.context.messages.parts import File, ToolCall
 from sightline.demo.app import Desk, demo_app
 from sightline.events import Noticed
 from sightline.slop.app.local import local_dial
@@ -449,6 +449,22 @@ async def test_the_model_is_woken_by_a_command_that_ends_after_its_turn(
             await chat.sees("run-1  exited, 3")
         await chat.rests()
         assert len(chat.model.requests) == 2 + wakes
+
+
+async def test_chat_asks_the_user_when_the_model_repeats_one_call(tmp_path: Path) -> None:
+    look = ToolCall("c", "describe_db", {})
+    async with chatting(tmp_path, [look] * 24) as chat:
+        chat.type("go\r")
+        await chat.is_asked("? describe_db", "asked because: the model made the same call 5 times")
+        chat.type("y")
+        await until(lambda: len(chat.model.requests) == 11)
+        await chat.is_asked("? describe_db")
+        chat.type("n")
+        await until(lambda: "why not?" in chat.screen.terminal.asking)
+        chat.type("\r")
+        await chat.sees("! the model made the same call 5 times in this turn, with the same result")
+        await chat.rests()
+    assert len(results(tmp_path)) == 11
 
 
 @needs_sandbox

@@ -134,6 +134,32 @@ async def test_a_limit_in_money_is_lifted_by_somebody_and_not_in_advance(
     assert "$3.0000 of $3 (limits.turn_usd) spent in this turn" in pipe.err.getvalue()
 
 
+@pytest.mark.parametrize("answers", [None, ["y"]])
+async def test_pipe_with_yes_ends_the_turn_when_the_model_repeats_one_call(
+    pipe: Pipe, tmp_path: Path, answers: list[str] | None
+) -> None:
+    look = invoke("c", "/", "search", app="desk", query="ducks")
+    await pipe.takes(tmp_path, [look] * 24, "go", yes=True, answers=answers)
+    assert pipe.code == 6
+    assert pipe.out.getvalue() == ""
+    assert "the model made the same call 5 times in this turn" in pipe.err.getvalue()
+    assert pipe.err.getvalue().count("? search on desk") == 5
+
+
+async def test_pipe_asks_the_user_when_the_model_repeats_one_call(
+    pipe: Pipe, tmp_path: Path
+) -> None:
+    look = invoke("c", "/", "search", app="desk", query="ducks")
+    answers = [*["y"] * 6, "n"]
+    await pipe.takes(tmp_path, [*[look] * 7, "Done."], "go", answers=answers)
+    assert (pipe.code, answers, pipe.out.getvalue()[-6:]) == (0, [], "Done.\n")
+    told = "asked because: the model made the same call 5 times"
+    assert pipe.err.getvalue().count(told) == 1
+    answers = [*["y"] * 5, "n"]
+    await pipe.takes(tmp_path, [look] * 24, "go", answers=answers)
+    assert (pipe.code, answers) == (6, [])
+
+
 async def test_yes_approves_in_advance(pipe: Pipe, tmp_path: Path) -> None:
     await pipe.takes(tmp_path, [ARCHIVE, "Done."], "archive it", yes=True)
     assert [message.id for message in pipe.desk.archive] == ["msg-104"]

@@ -110,6 +110,8 @@ class Host(HostDirectory):
             self._stage.follow(parent._stage, lambda: parent._open.remembered)
         self._now: Current | None = None
         self._is_new = False
+        # Whether `ApprovalAsked` comes for a call in a loop. Otherwise the turn ends.
+        self.asks_about_loops: bool = parent is not None and parent.asks_about_loops
         self._run: TurnRun | None = None
         self._hooks: TurnHooks | None = None
         self._busy = False
@@ -529,10 +531,8 @@ class Host(HostDirectory):
             if mended:
                 self._tell(Noticed(code="recovered", message=str(mended)))
             limits = self.settings.limits
-            run = self._run = TurnRun(
-                self._stage, now, model,
-                TurnLimits(limits.rounds, limits.turn_tokens, limits.retries), self._tell, hooks,
-            )  # fmt: skip
+            most = limits.rounds, limits.turn_tokens, limits.retries, self.asks_about_loops
+            run = self._run = TurnRun(self._stage, now, model, TurnLimits(*most), self._tell, hooks)
             if self._cancelled is not None:
                 run.cancel(self._cancelled)
             await run.run(message.text)

@@ -26,6 +26,10 @@ would run (`Changed`) is judged again, and asked about again if it was before. I
 up when that happens too often: an app that never stands still cannot hold a turn. One that the
 user changed (`Revised`) is judged and asked about again as it is now, and its result says so.
 
+*Loops.* The result of a call that had the same result three times says so to the model. After five
+times the call does not run again: the turn ends (`repeated_call`). Where a user can be asked, the
+user decides, and a rejection without a reason ends the turn. In one reply a call id runs once.
+
 *Failure.* A request that failed before anything was shown is built and sent again
 after a wait, as often as the limits say: built again, so that it carries the state of
 now. One that is too long by the vendor's count folds the window, once a turn. After the
@@ -41,6 +45,7 @@ The laws, for any sequence of events (tests/laws/test_turn_laws.py):
     in what was stored, every tool call has exactly one result, after it
     `TurnEnded` is emitted exactly once, and last
     no call is run twice, or without having been approved as it is when it runs
+    no call id of a reply is run twice
     after `Start` and any `Cancel` the turn is over, whatever was under way
 """
 
@@ -55,6 +60,7 @@ import msgspec
 import sightline.agent.turn.steps as steps
 import sightline.context.dialects.events as replies
 import sightline.events as events
+from sightline.agent.policy import Decision
 from sightline.context.messages.parts import Message, Part, ToolCall, ToolResult
 from sightline.context.messages.state import strip_state
 from sightline.errors import OverBudget
@@ -69,16 +75,21 @@ Announced: TypeAlias = events.ReplyEnded | events.CallFinished
 
 FIRST_WAIT_S: Final = 1.0
 MAX_WAIT_S: Final = 60.0
+TOLD_EQUAL: Final = 3  # equal results of equal calls, from which on the model is informed
 MAX_CHANGES: Final = 3  # so often may a call change between the decision and its running
 PATIENCE_S: Final = 300.0  # a vendor that wants us to wait longer has to be asked again by hand
 
 
 class TurnLimits(msgspec.Struct, frozen=True):
-    """How far one turn may go. 0 tokens is no limit."""
+    """How far one turn may go. 0 tokens is no limit.
+
+    `asks_about_loops` states whether a user is asked about a call in a loop, or the turn ends.
+    """
 
     rounds: int = 25
     turn_tokens: int = 0
     retries: int = 4
+    asks_about_loops: bool = False
 
 
 class TurnMachine:
@@ -95,6 +106,7 @@ class TurnMachine:
         self._folded = False
         self._reply = steps.ReplyProgress()
         self._round = steps.Round()
+        self._equal = steps.EqualResults()
         self._call_ids: set[str] = set()
         # What is told once the Append it belongs to is on the disk, one entry per Append.
         self._announcements: deque[tuple[Announced, ...]] = deque()
@@ -204,13 +216,12 @@ class TurnMachine:
         calls = message.tool_calls
         if not calls:
             return effects + self._answer(stopped, message)
-        parallel = {
-            new.id
-            for old, new in zip(stopped.message.tool_calls, calls, strict=True)
-            if old.id in event.parallel
-        }
+        pairs = list(zip(stopped.message.tool_calls, calls, strict=True))
+        parallel = {new.id for old, new in pairs if old.id in event.parallel}
+        firsts = {old.id: new for old, new in reversed(pairs) if old.id not in stopped.repeated}
+        repeated = {new.id for old, new in pairs if firsts.get(old.id) is not new}
         self._phase = "calling"
-        self._round = steps.Round(calls, frozenset(parallel))
+        self._round = steps.Round(calls, frozenset(parallel), frozenset(repeated))
         refusal = self._why_not_go_on(stopped)
         if refusal is None:
             return effects + self._take_up_calls()
@@ -316,6 +327,10 @@ class TurnMachine:
         if current.is_done:
             return effects + self._build()
         call = current.next_call()
+        if call is not None and call.id in current.repeated:
+            current.judging = call
+            deny = Decision("deny", "an earlier call of this reply has its id, and an id runs once")
+            return effects + self._judged(steps.Judged(call.id, deny))
         if call is not None:
             current.judging = call
             effects.append(steps.Judge(call))
@@ -335,17 +350,21 @@ class TurnMachine:
                 app=event.app, path=event.path, action=event.action,
             )  # fmt: skip
             effects.append(steps.Emit(started))
+        loop_count = self._equal.loop_count(call)
+        reason = _loop_text(loop_count) if loop_count else event.decision.reason
         match event.decision.verdict:
             # What was agreed to and changed is nobody's to approve but the user's.
-            case "approve" if call.id not in current.questions:
+            case "approve" if call.id not in current.questions and not loop_count:
                 current.run(call)
                 effects.append(steps.RunCall(call))
-            case "approve" | "ask":
+            case "approve" | "ask" if not loop_count or self._limits.asks_about_loops:
                 current.asking = call
                 current.questions.add(call.id)
-                effects.append(steps.AskApproval(call, event.decision.reason))
-            case "deny":
-                current.results[call.id] = _refused(call, event.decision.reason)
+                effects.append(steps.AskApproval(call, reason))
+            case _:
+                current.results[call.id] = _refused(call, reason)
+                if loop_count:
+                    return effects + self._end_loop(call)
         return effects + self._take_up_calls()
 
     def _take_asking(self, call_id: str) -> ToolCall | None:
@@ -360,6 +379,8 @@ class TurnMachine:
         call = self._take_asking(event.call_id)
         if call is None:
             return []
+        if self._equal.loop_count(call):
+            self._equal = steps.EqualResults()
         self._round.run(call, alone=True)
         answered = events.ApprovalAnswered(call_id=call.id, approved=True, by=event.by)
         return [steps.Emit(answered), steps.RunCall(call)]
@@ -375,7 +396,13 @@ class TurnMachine:
         answered = events.ApprovalAnswered(
             call_id=call.id, approved=False, by=event.by, reason=event.reason
         )
+        if self._equal.loop_count(call) and not event.reason:
+            return [steps.Emit(answered), *self._end_loop(call)]
         return [steps.Emit(answered), *self._take_up_calls()]
+
+    def _end_loop(self, call: ToolCall) -> list[steps.Effect]:
+        why = f"{_loop_text(self._equal.loop_count(call))}: {call.name}"
+        return [steps.Stop(), *self._close_calls(why), *self._end("limit", "repeated_call", why)]
 
     def _revised(self, event: steps.Revised) -> list[steps.Effect]:
         call = self._take_asking(event.call.id)
@@ -418,7 +445,7 @@ class TurnMachine:
         return self._take_up_calls()
 
     def _store_results(self) -> list[steps.Effect]:
-        ready = self._round.take_ready()
+        ready = [self._marked(result) for result in self._round.take_ready()]
         if not ready:
             return []
         finished = tuple(
@@ -429,6 +456,14 @@ class TurnMachine:
             for result in ready
         )  # fmt: skip
         return [self._append(tuple(Message("tool", (result,)) for result in ready), finished)]
+
+    def _marked(self, result: ToolResult) -> ToolResult:
+        """Count a result, and add a note for the model if the same call had it before."""
+        [call] = (call for call in self._round.calls if call.id == result.call_id)
+        if (count := self._equal.add(call, result)) < TOLD_EQUAL:
+            return result
+        note = f"({_loop_text(count)}: do something else, or tell the user why you cannot)"
+        return msgspec.structs.replace(result, content=f"{note}\n{result.content}")
 
     def _close_calls(self, why: str) -> list[steps.Effect]:
         """Give every open call a result that says what became of it."""
@@ -523,6 +558,10 @@ def _unusable(usage: replies.Usage) -> list[steps.Effect]:
         return []
     message = f"the vendor's {', '.join(usage.unusable)} make no sense and count as not reported"
     return [steps.Emit(events.Noticed(code="usage", message=message))]
+
+
+def _loop_text(count: int) -> str:
+    return f"the model made the same call {count} times in this turn, with the same result"
 
 
 def _refused(call: ToolCall, why: str) -> ToolResult:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from hashlib import sha256
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -286,11 +288,45 @@ class ReplyProgress(msgspec.Struct):
         return Message("assistant", tuple(parts))
 
 
+MAX_EQUAL: Final = 5  # equal results of equal calls, after which the user decides
+# The time of a command is not part of its result: two equal runs never take the same time.
+_TIME: Final = re.compile(r'(?<="exit_code":)(-?\d+),"seconds":[\d.e-]+')
+
+
+class EqualResults(msgspec.Struct):
+    """Counts equal results of equal calls in one turn, since a different call had a new result."""
+
+    counts: dict[bytes, dict[bytes, int]] = msgspec.field(default_factory=dict)
+
+    def add(self, call: ToolCall, result: ToolResult) -> int:
+        """Count a result, and return how often the same call has had it."""
+        counts = self.counts.setdefault(_digest((call.name, call.arguments)), {})
+        key = _digest(_TIME.sub("", result.content))
+        for others in self.counts.values():
+            if key not in counts and others is not counts:
+                others.update(dict.fromkeys(others, 1))  # A new result is progress: begin again.
+        counts[key] = counts.get(key, 0) + 1
+        return counts[key]
+
+    def loop_count(self, call: ToolCall) -> int:
+        """Return how often a call has had the same result, or 0 below the limit."""
+        counts = self.counts.get(_digest((call.name, call.arguments)), {})
+        return max((count for count in counts.values() if count >= MAX_EQUAL), default=0)
+
+
+def _digest(value: object) -> bytes:
+    return sha256(msgspec.json.encode(value, order="sorted")).digest()
+
+
 class Round(msgspec.Struct):
-    """The tool calls of one reply, and how far each of them is."""
+    """The tool calls of one reply, and how far each of them is.
+
+    `repeated` are the ids of calls that came with the id of an earlier call.
+    """
 
     calls: tuple[ToolCall, ...] = ()
     parallel: frozenset[str] = frozenset()
+    repeated: frozenset[str] = frozenset()
     taken: int = 0
     stored: int = 0
     judging: ToolCall | None = None

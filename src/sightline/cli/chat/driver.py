@@ -61,6 +61,7 @@ class ChatDriver:
 
     def __init__(self, host: Host, terminal: Terminal, colors: Colors, status: Status) -> None:
         self._host = host
+        host.asks_about_loops = True
         self._terminal = terminal
         self._colors: Colors = colors
         self._status = status

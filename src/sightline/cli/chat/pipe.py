@@ -137,6 +137,7 @@ class PipeChat:
         self, host: Host, out: Writable, err: Writable, *, ask: Ask | None = None, yes: bool = False
     ) -> None:
         self._host = host
+        host.asks_about_loops = ask is not None and not yes
         self._out = out
         self._err = err
         self._asker = None if ask is None else LineAsker(err, ask, width=_WIDTH)

@@ -174,6 +174,7 @@ class Decoder:
         self._ended = True
         parts: list[talk.Part] = []
         calls: list[talk.ToolCall] = []
+        repeated: list[str] = []
         for part in self._open.values():
             if part.kind != "tool_call":
                 finished = self._finished(part)
@@ -186,6 +187,7 @@ class Decoder:
                 else:
                     calls.append(call)
                     parts.append(call)
+                    repeated += [call.id] if part.call_id not in ("", call.id) else []
         if reason in ("incomplete", "error"):
             parts = [part for part in parts if not isinstance(part, talk.ToolCall)]
             calls = []
@@ -196,7 +198,8 @@ class Decoder:
             usage = self.read_usage(self._usage)
             events.append(replies.UsageArrived(usage, self._cache_miss, _reported(self._usage)))
         message = talk.Message("assistant", tuple(parts))
-        return [*events, replies.Stopped(reason, message, detail, self._response_id, self._code)]
+        about = detail, self._response_id, self._code, tuple(repeated)
+        return [*events, replies.Stopped(reason, message, *about)]
 
     def _finished(self, part: Open) -> talk.Part | None:
         raw = None if part.raw is None else talk.Raw(self.dialect, part.raw)

@@ -171,6 +171,7 @@ class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
     error              the vendor said that it failed; `detail` is what it said
 
     `code` is the error's where we ended an incomplete reply ourselves: see `models.connected`.
+    `repeated` are the ids of calls that came with the id of an earlier call of the reply.
     """
 
     reason: StopReason
@@ -178,6 +179,7 @@ class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
     detail: str = ""
     response_id: str = ""
     code: str = ""
+    repeated: tuple[str, ...] = ()
 
     @property
     def incomplete(self) -> bool:
