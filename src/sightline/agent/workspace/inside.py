@@ -64,7 +64,7 @@ def _check(parts: Parts) -> None:
     """Refuse names that lead elsewhere, whoever gave them: an index of git's can be forged too."""
     if any(part in {"", ".", ".."} or "/" in part or "\0" in part for part in parts):
         raise ActionError("unauthorized", f"{name_of(parts)}: paths cannot leave the workspace")
-    if any(_is_forbidden(part) for part in parts):
+    if any(reads_as_git(part) for part in parts):
         raise ActionError("unauthorized", f"{name_of(parts)}: {_FORBIDDEN} is not of the workspace")
     if len(parts) > _DEEPEST:
         raise ActionError("invalid_params", f"{name_of(parts)}: more than {_DEEPEST} levels deep")
@@ -76,8 +76,11 @@ def shown(path: str) -> str:
     return text if text.isprintable() else repr(text)[1:-1]
 
 
-def _is_forbidden(part: str) -> bool:
-    return _READS_AS_FORBIDDEN.fullmatch(_UNSEEN.sub("", part)) is not None
+def reads_as_git(name: str) -> bool:
+    """Return True if a file system can take a name for `.git`."""
+    if name.isascii():
+        return name.lower() == _FORBIDDEN
+    return _READS_AS_FORBIDDEN.fullmatch(_UNSEEN.sub("", name)) is not None
 
 
 class Inside:

@@ -44,7 +44,7 @@ class Run(msgspec.Struct, eq=False):
     is_known: bool = False
     sandbox: Sandbox | None = None
     network: bool = True
-    taken_back: str = ""
+    made_inert: str = ""
     stopped_by: str = ""
     stop: threading.Event = msgspec.field(default_factory=threading.Event)
     over: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
@@ -148,18 +148,20 @@ class Runs:
         work.result()
         run.over.set()
         self._changed()
-        if not run.waiting and not run.stop.is_set():
+        if run.made_inert or (not run.waiting and not run.stop.is_set()):
             self._on_end(run)
 
     def _run_to_end(self, run: Run, timeout_s: float, env: Mapping[str, str]) -> None:
         sandbox = run.sandbox
         try:
             inside = () if sandbox is None else sandbox.enter(network=run.network)
-            finished = run_command(
-                run.command, self._root, timeout_s=timeout_s, stop=run.stop, env=env,
-                output=run.output, inside=inside,
-            )  # fmt: skip
-            run.taken_back = "" if sandbox is None else sandbox.take_back()
+            try:
+                finished = run_command(
+                    run.command, self._root, timeout_s=timeout_s, stop=run.stop, env=env,
+                    output=run.output, inside=inside,
+                )  # fmt: skip
+            finally:
+                run.made_inert = "" if sandbox is None else sandbox.check(is_end=True)
             run.finished = finished
         except Exception as error:  # noqa: BLE001 - whoever waits must be told
             run.finished = Finished("not started", 127, f"{error}\n", 0.0)

@@ -1,8 +1,8 @@
 """A sandbox for commands, by bubblewrap: they read what the user can, and write in two places.
 
     written      the workspace and its repository, a private /tmp, what the user adds
-    read only    everything else; of the repository its hooks and its configuration, which name
-                 programs that git would run outside
+    read only    everything else; of the repository its hooks, configuration, submodules and
+                 worktrees, which name programs that git would run outside
     not there    the network (but a loopback of its own), other processes, the sockets in /run
 
 Whether it works is found out by one trial: a system may forbid what bubblewrap needs.
@@ -10,11 +10,13 @@ Whether it works is found out by one trial: a system may forbid what bubblewrap 
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -22,6 +24,7 @@ from typing import Final
 
 from sightline._lazy import lazy_pattern
 from sightline.agent.workspace.git import Repository, find_repository
+from sightline.agent.workspace.guard import Survey
 from sightline.errors import InvalidInput
 
 _TRIAL_S: Final = 10.0
@@ -70,11 +73,16 @@ class Sandbox:
         self._program = shutil.which("bwrap") or "bwrap"
         self._root = root
         self._writable = tuple(writable)
-        self._git_dir: Path | None = None
+        self._checking = threading.Lock()
+        self._running = 0
+        self._survey = Survey(())
         self._temporary = tempfile.TemporaryDirectory(prefix="sightline-tmp-")
 
     def enter(self, *, network: bool) -> list[str]:
-        """Give the program and arguments that a command's own are put behind."""
+        """Return the program and arguments that start the sandbox of one command.
+
+        Records the git settings of now. Raises InvalidInput if the directory is too large for that.
+        """
         root, command = str(self._root), [self._program, *_ALWAYS]
         if Path("/run").is_dir():
             command += ["--tmpfs", "/run"]
@@ -83,20 +91,29 @@ class Sandbox:
         command += ["--bind", self._temporary.name, "/tmp", "--setenv", "TMPDIR", "/tmp"]  # noqa: S108 - inside
         for path in (*self._writable, self._root):
             command += ["--bind-try", str(path), str(path)]
+        around: tuple[Path, ...] = ()
         if (repository := self._repository()) is not None:
             command += _repository_binds(repository)
-            self._git_dir = repository.git_dir if repository.git_dir == repository.common else None
+            around = (repository.common, repository.git_dir)
+        outside = {path for path in around if not path.is_relative_to(self._root)}
+        with self._checking:
+            # While a command runs, each change counts as a change by that command.
+            if not self._running:
+                self._survey = Survey((self._root, *outside))
+            self._running += 1
         return [*command, *(() if network else ("--unshare-net",)), "--chdir", root, "--"]
 
-    def take_back(self) -> str:
-        """Remove what would have git read another configuration; say so if there was something."""
-        # gitrepository-layout(5): a file `commondir` moves configuration and hooks elsewhere. A
-        # linked worktree has one, which is read-only in here; no other repository may get one.
-        planted = None if self._git_dir is None else self._git_dir / "commondir"
-        if planted is None or not (planted.exists() or planted.is_symlink()):
-            return ""
-        planted.rmdir() if planted.is_dir() and not planted.is_symlink() else planted.unlink()
-        return "`.git/commondir`, which it made, was removed: git would run what it names"
+    def check(self, *, is_end: bool) -> str:
+        """Make the git settings inert that commands made. Returns a notice with their names.
+
+        Each `enter` needs one check with `is_end`, also for a command that was stopped or failed.
+        """
+        with self._checking:
+            if not self._running:
+                return ""  # the last command has ended, with a check
+            self._running -= is_end
+            self._survey = Survey(self._survey.roots, self._survey)
+            return self._survey.notice
 
     def close(self) -> None:
         """Remove the private temporary directory."""
@@ -116,15 +133,13 @@ def _repository_binds(repository: Repository) -> list[str]:
     """
     git_dir, common = repository.git_dir, repository.common
     binds: list[str] = ["--bind", str(common), str(common)]
-    binds += _read_only(
-        common / name for name in ("config", "config.worktree", "modules", "worktrees")
-    )
-    # One that is not there yet is laid over all the same, or it could be made.
-    hooks = common / "hooks"
-    if hooks.is_dir():
-        binds += _read_only([hooks])
-    else:
-        binds += ["--tmpfs", str(hooks), "--remount-ro", str(hooks)]
+    binds += _read_only((common / "config", common / "config.worktree"))
+    for directory in (common / "hooks", common / "modules", common / "worktrees"):
+        # An empty one covers a directory that is absent, or a command could make it.
+        empty = ("--tmpfs", str(directory), "--remount-ro", str(directory))
+        binds += (
+            _read_only([directory]) if directory.is_dir() else empty * os.access(common, os.W_OK)
+        )
     if git_dir != common:
         binds += ["--bind", str(git_dir), str(git_dir)]
         names = ("commondir", "gitdir", "config.worktree")
@@ -145,6 +160,6 @@ def refusals(output: str, *, network: bool) -> list[str]:
     if _READ_ONLY.search(output):
         found.append(
             "in the sandbox only the workspace and /tmp can be written, of .git neither hooks nor "
-            "config; the user's setting `workspace.writable` adds directories"
+            "config, modules, worktrees; the user's setting `workspace.writable` adds directories"
         )
     return found

@@ -467,11 +467,17 @@ class Workspace:
         await self._runs.wait(run, seconds)
         finished = run.finished
         if finished is None:
+            notes = [f"it goes on; /runs/{run.id} has `wait` and `stop`"]
+            if run.sandbox is not None and (
+                inert := await asyncio.to_thread(run.sandbox.check, is_end=False)
+            ):
+                self._tell(f"{run.id}: {inert}")
+                notes.append(inert)
             return {
                 "run": run.id,
                 "status": "running",
                 "seconds": run.age_s,
-                "note": f"it goes on; /runs/{run.id} has `wait` and `stop`",
+                "note": "; ".join(notes),
                 "output": f"{run.output.end(_SO_FAR_BYTES).rstrip()}\n",
             }
         if finished.ended == "not started":
@@ -489,18 +495,19 @@ class Workspace:
         self.app.refresh("runs")
 
     def _ended_alone(self, run: Run) -> None:
-        """Tell of a command that nobody waited for, and show what it changed."""
+        """Report a command that ended without a caller, or made settings, and show its changes."""
         finished = run.finished
         if finished is not None:
             how = f"ended with exit code {finished.exit_code} after {finished.seconds:.0f} s"
             how = how if finished.ended == "exited" else _how(run, finished)
-            self._tell(f"{run.id} {how}: {shown(run.command)}")
+            inert = f"; {run.made_inert}" if run.made_inert else ""
+            self._tell(f"{run.id} {how}: {shown(run.command)}{inert}")
         task = asyncio.create_task(self.refresh())
         self._refreshing.add(task)
         task.add_done_callback(self._refreshing.discard)
 
     def _notes(self, run: Run, finished: Finished) -> list[str]:
-        """Say what a command that failed may have missed, and what was taken back of it."""
+        """Name what a command that failed may have missed, and the settings made inert after it."""
         notes: list[str] = []
         if finished.exit_code:
             texts = (run.command, finished.output)
@@ -508,7 +515,7 @@ class Workspace:
             notes += [f"`{name}` was withheld: `workspace.env` adds it" for name in names]
             if run.sandbox is not None:
                 notes += refusals(finished.output, network=run.network)
-        return [*notes, run.taken_back] if run.taken_back else notes
+        return [*notes, run.made_inert] if run.made_inert else notes
 
 
 def _shortened(diff: str) -> str:
