@@ -1,4 +1,8 @@
-"""What a repository can do to whoever looks at it: every trap of `support.traps`, looked at."""
+"""Programs that a repository starts: when Sightline reads it, and after a sandboxed command.
+
+Each trap of `support.traps` is read. Each script of `support.plants` is run as a command in the
+sandbox, and then the user's git commands run outside of it.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,8 @@ from pathlib import Path
 
 from proof.claim import Claim, Trial
 from sightline.agent.workspace import Workspace
+from sightline.agent.workspace.sandbox import why_no_sandbox
+from support.plants import PLANTS, Target, plant_in_sandbox, plant_plainly, use_git
 from support.traps import TRAPS, Planted, Trap, nobodys_environment
 
 # Git is given up after ten seconds; whoever waits for it all the same is held.
@@ -34,10 +40,38 @@ def looked_at(trial: Trial) -> None:
         started += planted.caught.exists()
         held += not trap.starts and not ended
         shutil.rmtree(place)
+    by_commands, rows = _plant(trial)
     trial.control(
-        started and held, f"a plain git status starts {started} programs, and is held {held} times"
+        started and held and by_commands == rows,
+        f"a plain git status starts {started} programs, and is held {held} times; "
+        f"{by_commands} of {rows} commands without a sandbox have git run a program",
     )
     trial.note("ways", f"{len(TRAPS)}, of them {sum(trap.starts for trap in TRAPS)} to start one")
+
+
+def _plant(trial: Trial) -> tuple[int, int]:
+    """Run scripts in the sandbox, and then git as the user.
+
+    Returns the number of programs that git runs without the sandbox, and the number of scripts.
+    """
+    if problem := why_no_sandbox():
+        trial.note("planted", f"not tried: {problem}")
+        return 0, 0
+    rows = [plant for plant in PLANTS if plant.works_unprotected]
+    rows = trial.random.sample(rows, min(len(rows), trial.times(len(rows), least=10)))
+    started = 0
+    for plant in rows:
+        place = trial.directory("plant")
+        (control := place / "control").mkdir()
+        (guarded := place / "guarded").mkdir()
+        plant_plainly(plant, target := Target.create(control))
+        started += use_git(target)
+        ran = asyncio.run(plant_in_sandbox(plant, Target.create(guarded)))
+        trial.check(not ran, f"{plant.name}: git ran the program")
+        shutil.rmtree(place)
+    blind = sum(plant.author == "blind" for plant in rows)
+    trial.note("planted", f"{len(rows)} scripts, {blind} of them by an author who saw no repair")
+    return started, len(rows)
 
 
 def _chosen(trial: Trial) -> list[Trap]:
