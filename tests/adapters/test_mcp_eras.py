@@ -305,6 +305,25 @@ async def test_a_user_signs_in_once_and_the_keyring_keeps_it(
         assert len(questions) == 1
 
 
+@pytest.mark.parametrize("repeated", ["code", "state", "iss"])
+async def test_sign_in_ignores_a_callback_when_a_parameter_is_repeated(repeated: str) -> None:
+    questions = PendingQuestions(App("vault"))
+    shelf = TokenShelf("https://vault.example/mcp")
+    flow = sign_in("https://vault.example/mcp", questions, lambda: None, shelf).context
+    assert flow.redirect_handler is not None
+    assert flow.callback_handler is not None
+    await flow.redirect_handler("https://login.example/")
+    address = (flow.client_metadata.redirect_uris or [])[0]
+    given = {"code": "mine", "state": "s", "iss": "https://login.example"}
+    waiting = asyncio.ensure_future(flow.callback_handler())
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await client.get(str(address), params=[*given.items(), (repeated, "theirs")])
+        assert not waiting.done()
+        assert (await client.get(str(address), params=given)).status_code == 200
+    assert (await waiting).code == "mine"
+
+
 async def test_without_a_keyring_the_user_is_told_so_and_may_decline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -53,6 +53,7 @@ from sightline.errors import (
 )
 from support import postgres
 from support.share import share
+from support.shell import Run
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +85,29 @@ def test_a_path_that_is_a_url_is_the_same_ledger(url: str) -> None:
         assert same.sessions.get(session.id) == session
         assert same.name == ledger.name == url
         assert not ledger.path.exists()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "tenant=evil&tenant=acme",
+        "tenant=acme&tenant=acme",
+        "%74enant=evil&tenant=acme",
+        "tenant=&tenant=acme",
+        "sslmode=require&tenant=acme&sslmode=disable",
+        "host=a&host=b",
+    ],
+)
+def test_url_is_rejected_when_a_parameter_is_repeated(
+    server: postgres.Server, query: str, sightline: Run
+) -> None:
+    url = server.dsn("sightline", "ledgers")
+    url += f"&{query}"
+    with pytest.raises(InvalidInput, match="more than once"):
+        Ledger(url)
+    ran = sightline("ledger", "sessions", "--db", url)
+    assert ran.returncode == 2
+    assert b"more than once" in ran.stderr
 
 
 def test_where_nobody_is_the_ledger_is_unavailable_and_says_so_without_a_password() -> None:

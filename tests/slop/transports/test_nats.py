@@ -393,7 +393,8 @@ async def test_an_interruption_ends_a_connection_to_a_broker_whenever_it_comes()
 @pytest.mark.parametrize(
     "address",
     ["nats://", "nats:live", "nats://h/a/b", "nats://h:x/a", "nats://h/a?b=c", "nats://[h/a",
-     "nats://ana:secret@broker.example/a", "nats://secret@broker.example/a", "nats://h/a#secret"],
+     "nats://ana:secret@broker.example/a", "nats://secret@broker.example/a", "nats://h/a#secret",
+     "nats+tls://h/a?creds=/secret/evil&creds=/secret/acme"],
 )  # fmt: skip
 def test_what_is_no_address_of_an_app_is_refused_without_its_secret(address: str) -> None:
     with pytest.raises(InvalidInput) as refused:

@@ -155,8 +155,9 @@ class _Visit:
             line = await reader.readuntil(b"\r\n\r\n")
             target = line.split(b" ", 2)[1].decode("ascii")
             given = parse_qs(urlsplit(target).query)
-            code, state = given.get("code", [""])[0], given.get("state", [None])[0]
-            iss = given.get("iss", [None])[0]
+            # RFC 6749, section 3.1: a parameter that is there more than once is a ValueError here.
+            [code], [state] = given.get("code", [""]), given.get("state", [None])
+            [iss] = given.get("iss", [None])
             if urlsplit(target).path == "/callback" and self._result and not self._result.done():
                 self._result.set_result(
                     oauth.AuthorizationCodeResult(code=code, state=state, iss=iss)

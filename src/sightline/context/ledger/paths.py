@@ -39,6 +39,9 @@ def address_of(url: str) -> Address:
         user, at, host = parts.netloc.rpartition("@")
     except ValueError as error:
         raise InvalidInput(f"this is no URL of a database: {error}") from None
+    names = [name for name, _ in given]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise InvalidInput(f"the URL of a database has {repeated[0][:80]!r} more than once")
     tenant = dict(given).get("tenant", DEFAULT_TENANT)
     if not tenant or "\0" in tenant:
         raise InvalidInput("a tenant has a name")

@@ -60,6 +60,7 @@ class NatsUrl(msgspec.Struct, frozen=True):
             parts = urlsplit(address)
             host, port = parts.hostname, parts.port or _PORT
             query = parse_qs(parts.query, strict_parsing=bool(parts.query))
+            [credentials] = query.get("creds", [None])  # A second name is a ValueError, too.
         except ValueError:
             raise InvalidInput(f"not the address of a broker: {_FORM}") from None
         app = parts.path.strip("/")
@@ -77,7 +78,6 @@ class NatsUrl(msgspec.Struct, frozen=True):
             raise InvalidInput(f"nats://{host}: {_IN_CLEAR}")
         named = f"[{host}]" if ":" in host else host
         server = f"{_SCHEMES[parts.scheme]}://{named}:{port}"
-        [credentials] = query.get("creds", [None])
         return cls(server, app, user, password, token, credentials)
 
     def of_app(self, app_id: str) -> NatsUrl:
