@@ -81,6 +81,7 @@ def verify(db: Path | None, as_json: bool, since: Path | None) -> None:
         )  # fmt: skip
         say(f"{', '.join(held)}: {'ok' if report.ok else 'DAMAGED'}")
         say(*(f"  {finding}" for finding in report.findings))
+        say(*(f"  added by you: {addition}" for addition in report.additions))
     report.raise_if_damaged()
 
 

@@ -203,13 +203,19 @@ def test_a_ledger_that_was_never_used_verifies(tmp_path: Path) -> None:
 
 
 def test_a_broken_index_is_found(copy: Path) -> None:
-    connection = apsw.Connection(str(copy))
-    connection.execute("PRAGMA writable_schema = ON")
-    connection.execute(
-        "UPDATE sqlite_schema SET sql = replace(sql, 'tokens_before)', 'tokens)') "
-        "WHERE name = 'groups_by_weight'"
+    index = "FROM sqlite_schema WHERE name = 'groups_by_weight'"
+    statements = (
+        f"CREATE TABLE kept AS SELECT * {index}",
+        f"DELETE {index}",
+        "UPDATE groups SET tokens_before = tokens_before + 1",
+        "INSERT INTO sqlite_schema SELECT * FROM kept",
+        "DROP TABLE kept",
     )
-    connection.close()
+    for statement in statements:  # SQLite reads the schema once for each connection
+        connection = apsw.Connection(str(copy))
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(statement)
+        connection.close()
     assert any(finding.startswith("SQLite:") for finding in findings(copy))
 
 

@@ -37,7 +37,8 @@ from sightline.context.dialects.profile import Profile
 from sightline.context.dialects.request import Options, Request
 from sightline.context.ledger.paths import journal_path
 from sightline.context.ledger.rows import marks
-from sightline.context.ledger.sqlite.rows import fetch
+from sightline.context.ledger.sqlite.admission import objects_in, strange_objects
+from sightline.context.ledger.sqlite.rows import StepLimit, fetch
 from sightline.context.slots.prompt import Prompt, Receipt
 from sightline.errors import InvalidInput, LedgerUnavailable, NotFound
 from sightline.slop.protocol.world import World
@@ -516,16 +517,20 @@ def open_journal(path: Path, *, read_only: bool) -> apsw.Connection:
         connection = apsw.Connection(f"{path.absolute().as_uri()}?mode=ro", flags=flags)
         # SQLite, WAL: who opens the file first or closes it last has it alone for a moment.
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-        return connection
+        return _checked(connection)
     try:
         return _configured(path)
-    except (apsw.NotADBError, apsw.CorruptError, OtherFormatError):
+    except (*_STRANGE, OtherFormatError):
         path.unlink(missing_ok=True)
         return _configured(path)
 
 
+# Errors of SQLite for a schema that is not a journal's. InterruptError: it has too many objects.
+_STRANGE: Final = (apsw.NotADBError, apsw.CorruptError, apsw.SQLError, apsw.InterruptError)
+
+
 class OtherFormatError(Exception):
-    """The file is not a journal of this format."""
+    """The file is not a journal of this format, or has more than a journal."""
 
 
 @contextlib.contextmanager
@@ -533,7 +538,7 @@ def translated(path: Path) -> Iterator[None]:
     """Raise whatever goes wrong with the file as one error, in one sentence."""
     try:
         yield
-    except (apsw.Error, OSError, msgspec.DecodeError) as error:
+    except (apsw.Error, OSError, msgspec.DecodeError, OtherFormatError) as error:
         raise LedgerUnavailable(f"{path}: {error}") from error
 
 
@@ -551,16 +556,30 @@ def _configured(path: Path) -> apsw.Connection:
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        StepLimit(connection)
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
         # Survives the death of the program; the power may take the last second of it.
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("BEGIN IMMEDIATE")
         _found(connection)
+        _checked(connection)
         connection.execute("COMMIT")
     except BaseException:
         connection.close()
         raise
+    return connection
+
+
+def _checked(connection: apsw.Connection) -> apsw.Connection:
+    """Return the connection. Raises OtherFormatError for a schema that is not a journal's."""
+    limit = StepLimit(connection)
+    with contextlib.closing(apsw.Connection(":memory:")) as reference:
+        reference.execute(_SCHEMA + _TAILS)
+        if strange := strange_objects(connection, objects_in(reference)):
+            connection.close()
+            raise OtherFormatError(next(iter(strange)).replace("ledger", "wire file"))
+    limit.remove(connection)
     return connection
 
 

@@ -40,6 +40,7 @@ from sightline.context.ledger.paths import database_url, expanded
 from sightline.context.ledger.portable import export_session, import_session
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit, describe
 from sightline.context.ledger.sessions import Session, Sessions, check_head
+from sightline.context.ledger.sqlite.admission import remember_own
 from sightline.context.ledger.sqlite.store import SqliteStore
 from sightline.context.ledger.store import Clock, Mode, Store, Transaction, Watch, now_utc
 from sightline.context.ledger.threads import Threads
@@ -87,6 +88,8 @@ class Ledger:
         kept = Attachments(attachments)
         self._store = (engine or _engine_for(path))(path, mode=mode, clock=clock)
         self._store.attachments = kept
+        if self._store.new_id and self._temporary is None:
+            remember_own(self._store.new_id)
         self._gate = Gate(limits or LedgerLimits(), redact)
         self._history = HistoryReader(self._store)
         self.sessions = Sessions(self._store, self._gate)

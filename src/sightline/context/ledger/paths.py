@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from platformdirs import user_data_path
+from platformdirs import user_data_path, user_state_path
 
 from sightline.errors import InvalidInput
 
@@ -86,6 +86,11 @@ def database_url(path: str | os.PathLike[str]) -> str | None:
 def user_path() -> Path:
     """Give the user's own ledger for this platform, whichever one is in use."""
     return user_data_path("sightline", appauthor=False) / "ledger.db"
+
+
+def own_ledgers_path() -> Path:
+    """Return the file with the ids of the user's own ledgers."""
+    return user_state_path("sightline", appauthor=False) / "ledgers"
 
 
 def checkpoints_path() -> Path:

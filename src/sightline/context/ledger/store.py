@@ -158,6 +158,8 @@ class Store(ABC):
         self.name = name or str(path)  # what people are told
         self.mode = mode
         self.attachments: Attachments = NOWHERE  # where large files go; else into a table
+        self.additions: tuple[str, ...] = ()  # tables, views and indexes that the user added
+        self.new_id = ""  # the id of a file that this opening made a ledger
         self._clock = clock
 
     def timestamp(self) -> str:

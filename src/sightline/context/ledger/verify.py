@@ -55,6 +55,7 @@ class VerifyReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was looked at, and what is wrong with it; nothing, if `findings` is empty.
 
     `seals` has that of each session in which nothing is wrong, for the next one's `since`.
+    `additions` names the tables, views and indexes that the user added to an own ledger.
     """
 
     sessions: int
@@ -63,6 +64,7 @@ class VerifyReport(msgspec.Struct, frozen=True, omit_defaults=True):
     memos: int
     findings: tuple[str, ...]
     seals: dict[int, str] = {}
+    additions: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -92,7 +94,7 @@ def verify(
         check.run()
         for finding in others.result() if others is not None else ():
             check.find(finding)
-        return check.report()
+        return msgspec.structs.replace(check.report(), additions=store.additions)
 
 
 class _Check:
@@ -116,7 +118,7 @@ class _Check:
         self._read = self._whole = 0  # messages
         self._findings: list[str] = []
         self._total = ZERO  # of the digests of all sessions, then of memos too
-        self._counts = dict.fromkeys(("sessions", "groups", "messages", "memos"), 0)
+        self._counts: dict[str, Any] = dict.fromkeys(("sessions", "groups", "messages", "memos"), 0)
 
     def run(self) -> None:
         """Read every table and note what is wrong."""

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 from uuid import uuid4
 
 import apsw
@@ -24,20 +24,25 @@ import apsw
 from sightline.context.ledger.attachments import sync
 from sightline.context.ledger.rows import Row
 from sightline.context.ledger.seal import ZERO, seal
+from sightline.context.ledger.sqlite.admission import Admission, admit
 from sightline.context.ledger.sqlite.rows import SqliteWriter
-from sightline.context.ledger.sqlite.steps import FORMAT, bring, format_of, migrate
+from sightline.context.ledger.sqlite.steps import FORMAT, bring, migrate
 from sightline.errors import InvalidInput, LedgerDamaged, LedgerUnavailable, LedgerUnusable
 
 BUSY_TIMEOUT_MS: Final = 60_000
+_MAX_SQL_BYTES: Final = 100_000
+
+Opened: TypeAlias = tuple[apsw.Connection, Admission]
 
 
-def open_for_writing(path: Path, now: str, vfs: str | None = None) -> apsw.Connection:
-    """Open, making the file and its directories if need be, and migrate."""
+def open_for_writing(path: Path, now: str, vfs: str | None = None) -> Opened:
+    """Open a ledger and migrate it. Creates the file and its directories if they are missing."""
     _create(path)
     connection = apsw.Connection(str(path), vfs=vfs)
     with _closed_on_error(connection):
         _configure(connection)
-        format_of(connection)  # a foreign file is refused before anything is changed in it
+        # Before the first change: a file that is rejected stays as it was.
+        admission = admit(connection, path)
         if connection.readonly("main"):
             raise LedgerUnusable(f"{path} cannot be written; it can be opened for reading")
         _switch_to_wal(connection)
@@ -46,12 +51,14 @@ def open_for_writing(path: Path, now: str, vfs: str | None = None) -> apsw.Conne
         connection.execute("PRAGMA checkpoint_fullfsync = ON")
         # What is removed is overwritten, not merely unlinked from its page.
         connection.execute("PRAGMA secure_delete = ON")
-        migrate(connection, reached=partial(bring, connection, path, now))
-        _found(connection, now)
-    return connection
+        if admission.version < FORMAT:
+            migrate(connection, reached=partial(bring, connection, path, now))
+        if admission.ledger_id is None:
+            admission = admission._replace(ledger_id=_found(connection, now))
+    return connection, admission
 
 
-def open_for_reading(path: Path) -> apsw.Connection:
+def open_for_reading(path: Path) -> Opened:
     """Open without writing anything, from media that cannot be written too.
 
     A reader of a WAL database shares memory with writers through a file beside it.
@@ -78,12 +85,11 @@ def open_for_reading(path: Path) -> apsw.Connection:
         return _opened_for_reading(path, "immutable=1")
 
 
-def _found(connection: apsw.Connection, now: str) -> None:
-    """Give a new ledger its identity; a ledger that has one keeps it."""
-    if connection.execute("SELECT 1 FROM ledger").get:
-        return
+def _found(connection: apsw.Connection, now: str) -> str:
+    """Return the id of a ledger. A ledger without one receives it."""
     row: Row = {"id": 1, "uuid": str(uuid4()), "created_at": now, "activity": 0, "tally": ZERO}
     SqliteWriter(connection).insert_once("ledger", {**row, "digest": seal("ledger", row)})
+    return str(connection.execute("SELECT uuid FROM ledger").get)
 
 
 @contextmanager
@@ -94,6 +100,9 @@ def translated(path: Path) -> Iterator[None]:
     # SQL of ours is wrong only where the tables are not as we made them.
     except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, UnicodeDecodeError) as error:
         raise LedgerDamaged([f"{path}: {error}"]) from error
+    except apsw.InterruptError as error:
+        reason = "a statement takes more steps than a ledger of this size needs"
+        raise LedgerDamaged([f"{path}: {reason}"]) from error
     except apsw.BusyError as error:
         raise LedgerUnavailable(f"{path} has been locked by another program too long") from error
     except apsw.FullError as error:
@@ -132,17 +141,18 @@ def make_file(path: Path) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 
 
-def _opened_for_reading(path: Path, how: str) -> apsw.Connection:
+def _opened_for_reading(path: Path, how: str) -> Opened:
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     connection = apsw.Connection(f"{path.absolute().as_uri()}?{how}", flags=flags)
     with _closed_on_error(connection):
         _configure(connection)
-        version = format_of(connection)
-        if version < FORMAT:
+        admission = admit(connection, path)
+        if admission.version < FORMAT:
             raise LedgerUnusable(
-                f"{path} has the older format {version}; open it once for writing, or a copy of it"
+                f"{path} has the older format {admission.version}; "
+                "open it once for writing, or a copy of it"
             )
-    return connection
+    return connection, admission
 
 
 @contextmanager
@@ -175,3 +185,5 @@ def _configure(connection: apsw.Connection) -> None:
     # Plans do not depend on bound values; without this each range read is planned anew.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.execute("PRAGMA cell_size_check = ON")
+    # SQLite reads the schema before anything can be compared.
+    connection.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, _MAX_SQL_BYTES)

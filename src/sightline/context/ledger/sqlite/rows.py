@@ -14,6 +14,48 @@ from sightline.context.ledger.seal import ZERO, Value, seal, tally_move
 _LAST_ID: Final = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
 
 
+_TICK_STEPS: Final = 1_000
+_SCHEMA_TICKS: Final = 20  # The schema of a ledger takes less than one.
+_LEAST_TICKS: Final = 20_000  # less than a second
+_BYTES_PER_TICK: Final = 20  # Reading a whole ledger takes about one step per byte.
+
+
+class StepLimit:
+    """A deadline for each statement, in steps of SQLite's own machine.
+
+    The limit does not depend on the speed or the load of the computer. Until `extend` it is
+    enough for reading the schema.
+    """
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._ticks = self._left = _SCHEMA_TICKS
+        connection.set_progress_handler(self._tick, _TICK_STEPS)
+        connection.exec_trace = self._begin
+
+    def extend(self, size: int) -> None:
+        """Allow the work that a file of this size in bytes needs."""
+        self._ticks = _LEAST_TICKS + size // _BYTES_PER_TICK
+
+    def remove(self, connection: apsw.Connection) -> None:
+        """Let statements take any time."""
+        connection.set_progress_handler(None)
+        connection.exec_trace = None
+
+    def _begin(self, cursor: apsw.Cursor, sql: str, _bindings: object) -> bool:
+        """Start to count again. Queries in one transaction share the limit.
+
+        Otherwise a scan without end would get new steps from the queries between its rows.
+        """
+        if not (cursor.connection.in_transaction and sql.startswith("SELECT")):
+            # Each row that Sightline stored makes the file larger.
+            self._left = self._ticks + cursor.connection.total_changes()
+        return True
+
+    def _tick(self) -> bool:
+        self._left -= 1
+        return self._left < 0
+
+
 def fetch(connection: apsw.Connection, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
     """Read rows as tuples."""
     return connection.execute(sql, values).fetchall()

@@ -20,7 +20,7 @@ from sightline.context.ledger.memos import index_memo
 from sightline.context.ledger.paths import journal_path
 from sightline.context.ledger.schema import TABLES
 from sightline.context.ledger.seal import Value
-from sightline.context.ledger.sqlite.rows import SqliteWriter, fetch
+from sightline.context.ledger.sqlite.rows import SqliteWriter, StepLimit, fetch
 from sightline.context.ledger.store import Transaction
 from sightline.context.ledger.writer import leave
 from sightline.context.messages.gate import Gate
@@ -276,10 +276,18 @@ def format_of(connection: apsw.Connection) -> int:
 
     Raise `LedgerUnusable` for a file that is no ledger, or one of a newer format.
     """
+    return header_of(connection)[0]
+
+
+def header_of(connection: apsw.Connection) -> tuple[int, int, int]:
+    """Return a file's format, the number of objects in its schema and the length of their SQL.
+
+    Raises LedgerUnusable as `format_of` does.
+    """
     # One statement, so that a ledger being made right now is seen before or after, not between.
-    version, known, tables = connection.execute(
-        "SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema) "
-        "FROM pragma_user_version, pragma_application_id"
+    version, known, tables, length = connection.execute(
+        "SELECT user_version, application_id, count(type), total(length(sql)) "
+        "FROM pragma_user_version, pragma_application_id LEFT JOIN sqlite_schema"
     ).get
     if known != APPLICATION_ID and (version or known or tables):
         raise LedgerUnusable("this is a SQLite file, but not a ledger")
@@ -287,7 +295,7 @@ def format_of(connection: apsw.Connection) -> int:
         raise LedgerUnusable(
             f"this ledger has format {version}; this version of sightline reads up to {FORMAT}"
         )
-    return int(version)
+    return int(version), tables, int(length)
 
 
 def bring(connection: apsw.Connection, path: Path, now: str, reached: int) -> None:
@@ -326,6 +334,8 @@ def _wire_rows(wire: Path) -> dict[str, list[tuple[Any, ...]]]:
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     with closing(apsw.Connection(f"{wire.absolute().as_uri()}?mode=ro", flags=flags)) as source:
         source.set_busy_timeout(10_000)
+        source.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
+        StepLimit(source).extend(wire.stat().st_size)
         if fetch(source, "PRAGMA user_version") != [(_WIRE_FORMAT,)]:
             return {}
         tables = ("owners", "partials", "calls", "strategy_states", "notes")

@@ -30,9 +30,10 @@ from sightline.context.ledger.attachments import sync
 from sightline.context.ledger.paths import expanded, journal_path
 from sightline.context.ledger.retrieval import QueryLimits, QueryResult, SearchHit, excerpt
 from sightline.context.ledger.rows import RowReader, RowWriter
+from sightline.context.ledger.sqlite.admission import compare_schema
 from sightline.context.ledger.sqlite.process import QueryProcess
 from sightline.context.ledger.sqlite.rows import SqliteReader, SqliteWriter, fetch
-from sightline.context.ledger.sqlite.steps import NUMBERED
+from sightline.context.ledger.sqlite.steps import FORMAT, NUMBERED
 from sightline.context.ledger.store import Clock, Mode, Store, Watch, now_utc
 from sightline.errors import InvalidInput, LedgerUnavailable, LedgerUnusable, SightlineError
 
@@ -73,9 +74,12 @@ class SqliteStore(Store):
         self._process = QueryProcess(self.path)
         with connect.translated(self.path):
             if mode == "write":
-                self._connection = connect.open_for_writing(self.path, self.timestamp(), vfs)
+                opened = connect.open_for_writing(self.path, self.timestamp(), vfs)
             else:
-                self._connection = connect.open_for_reading(self.path)
+                opened = connect.open_for_reading(self.path)
+        self._connection, admission = opened
+        self.additions = admission.additions
+        self.new_id = "" if admission.version else admission.ledger_id or ""
         self._reading = SqliteReader(self._connection)
 
     def reader(self) -> Self:
@@ -138,7 +142,8 @@ class SqliteStore(Store):
         findings: list[str] = []
         try:
             with closing(self.reader()) as reader, reader.read():
-                for what, look in (("numbers", _numbers), ("pages", _pages)):
+                looks = (("schema", _schema), ("numbers", _numbers), ("pages", _pages))
+                for what, look in looks:
                     try:
                         findings += look(reader._connection)
                     except _DAMAGE as error:  # too broken to be read: a finding, not a crash
@@ -303,6 +308,11 @@ def _pages(connection: apsw.Connection) -> list[str]:
     """Let SQLite check its pages and indexes."""
     rows = fetch(connection, "PRAGMA integrity_check(50)")
     return [f"SQLite: {finding}" for (finding,) in rows if finding != "ok"]
+
+
+def _schema(connection: apsw.Connection) -> list[str]:
+    """Compare the schema, in which a trigger can change what is stored."""
+    return [name for name, can_add in compare_schema(connection, FORMAT).items() if not can_add]
 
 
 def _numbers(connection: apsw.Connection) -> list[str]:

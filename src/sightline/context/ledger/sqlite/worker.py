@@ -87,7 +87,7 @@ def answer(path: Path, request: QueryRequest) -> QueryAnswer:
     """Run one query on a connection of its own."""
     limits = request.limits
     try:
-        connection = open_for_reading(path)
+        connection, _ = open_for_reading(path)
     except SightlineError as error:
         return QueryAnswer(error=str(error))
     try:
