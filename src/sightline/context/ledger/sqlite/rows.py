@@ -23,23 +23,22 @@ _BYTES_PER_TICK: Final = 20  # Reading a whole ledger takes about one step per b
 class StepLimit:
     """A deadline for each statement, in steps of SQLite's own machine.
 
-    The limit does not depend on the speed or the load of the computer. Until `extend` it is
-    enough for reading the schema.
+    The limit does not depend on the speed or the load of the computer. Until `extend`, all
+    statements together may do what reading the schema needs.
     """
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._ticks = self._left = _SCHEMA_TICKS
         connection.set_progress_handler(self._tick, _TICK_STEPS)
-        connection.exec_trace = self._begin
 
-    def extend(self, size: int) -> None:
-        """Allow the work that a file of this size in bytes needs."""
+    def extend(self, connection: apsw.Connection, size: int) -> None:
+        """Allow each statement the work that a file of this size in bytes needs."""
         self._ticks = _LEAST_TICKS + size // _BYTES_PER_TICK
+        connection.exec_trace = self._begin
 
     def remove(self, connection: apsw.Connection) -> None:
         """Let statements take any time."""
         connection.set_progress_handler(None)
-        connection.exec_trace = None
 
     def _begin(self, cursor: apsw.Cursor, sql: str, _bindings: object) -> bool:
         """Start to count again. Queries in one transaction share the limit.

@@ -241,6 +241,11 @@ _OWN_RECORD: Final = 5  # from here on, what is under way is in the ledger itsel
 _WIRE_FORMAT: Final = 1
 _FOLD: Final = "fold "
 FORMAT: Final = len(MIGRATIONS)
+# One statement, so that a ledger being made right now is seen before or after, not between.
+_HEADER: Final = (
+    "SELECT user_version, application_id, {}, (SELECT count(*) FROM sqlite_schema) "
+    "FROM pragma_user_version, pragma_application_id"
+)
 # The tables that never give a number twice; SQLite keeps their highest in `sqlite_sequence`.
 NUMBERED: Final = ("sessions", "groups", "messages", "llm_memos", "usage", "receipts", "exchanges")
 
@@ -279,23 +284,23 @@ def format_of(connection: apsw.Connection) -> int:
     return header_of(connection)[0]
 
 
-def header_of(connection: apsw.Connection) -> tuple[int, int, int]:
-    """Return a file's format, the number of objects in its schema and the length of their SQL.
+def header_of(connection: apsw.Connection) -> tuple[int, str | None, int]:
+    """Return a file's format, its id and the number of objects in its schema.
 
     Raises LedgerUnusable as `format_of` does.
     """
-    # One statement, so that a ledger being made right now is seen before or after, not between.
-    version, known, tables, length = connection.execute(
-        "SELECT user_version, application_id, count(type), total(length(sql)) "
-        "FROM pragma_user_version, pragma_application_id LEFT JOIN sqlite_schema"
-    ).get
-    if known != APPLICATION_ID and (version or known or tables):
+    try:
+        row = connection.execute(_HEADER.format("(SELECT uuid FROM ledger)")).get
+    except apsw.SQLError:  # There is no such table yet.
+        row = connection.execute(_HEADER.format("NULL")).get
+    version, known, ledger_id, objects = row
+    if known != APPLICATION_ID and (version or known or objects):
         raise LedgerUnusable("this is a SQLite file, but not a ledger")
     if version > FORMAT:
         raise LedgerUnusable(
             f"this ledger has format {version}; this version of sightline reads up to {FORMAT}"
         )
-    return int(version), tables, int(length)
+    return int(version), ledger_id, objects
 
 
 def bring(connection: apsw.Connection, path: Path, now: str, reached: int) -> None:
@@ -335,7 +340,7 @@ def _wire_rows(wire: Path) -> dict[str, list[tuple[Any, ...]]]:
     with closing(apsw.Connection(f"{wire.absolute().as_uri()}?mode=ro", flags=flags)) as source:
         source.set_busy_timeout(10_000)
         source.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
-        StepLimit(source).extend(wire.stat().st_size)
+        StepLimit(source).extend(source, wire.stat().st_size)
         if fetch(source, "PRAGMA user_version") != [(_WIRE_FORMAT,)]:
             return {}
         tables = ("owners", "partials", "calls", "strategy_states", "notes")
