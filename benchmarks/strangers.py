@@ -56,7 +56,7 @@ def rejections(place: Path) -> dict[str, float]:
             admission._schema_of.cache_clear()
             began = time.perf_counter()
             try:
-                Ledger(path, mode=mode).close()  # type: ignore[arg-type]
+                Ledger(path, mode=mode).close()
             except LedgerDamaged:
                 took.append(time.perf_counter() - began)
         slowest[schema["name"]] = max(took) if len(took) == 2 * _TIMES else float("inf")
