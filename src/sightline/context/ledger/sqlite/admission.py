@@ -32,7 +32,7 @@ from sightline.slop.transports.owned import open_owned, write_private
 
 # Objects in the schema of the current format. An own ledger with this number is not compared when
 # it is opened, because the comparison takes longer than opening it. `verify` always compares.
-OBJECTS: Final = 48
+OBJECTS: Final = 47
 # Two objects with one page: a change of one overwrites the other.
 _OBJECTS: Final = """
 SELECT type, name, tbl_name, sql, rootpage IN (
