@@ -19,7 +19,7 @@ from sightline.context.ledger import Ledger
 from sightline.slop.protocol.connection import Connection, InvokeRequested
 from support.live import LiveApp, announced_app
 from support.shell import PROGRAM, here
-from support.vendors.answers import Answer, Call, Refuses, Says, says
+from support.vendors.answers import Answer, Breaks, Call, Refuses, Says, says
 from support.vendors.server import KEY, Vendor
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -450,3 +450,21 @@ def test_ask_does_not_follow_instructions_that_only_a_ledger_trusts(shell: Shell
         assert done.returncode == 0
         assert b"AGENTS.md: not followed, because you have not agreed yet" in done.stderr
         assert BAD_RULE not in shell.sent()
+
+
+@pytest.mark.parametrize(
+    "vendor",
+    [[Refuses("server")], [Breaks(repeat=b"x" * 2**16)]],
+    ids=["each time", "a body without an end"],
+    indirect=True,
+)
+@pytest.mark.parametrize("model", ["anthropic", "bedrock", "ollama"])
+def test_ask_exits_with_4_when_the_vendor_answers_500_without_end(shell: Shell, model: str) -> None:
+    (shell.directory / "once.toml").write_text("[limits]\nretries = 1\n")
+    done = shell("ask", "--model", model, "hi", env={"SIGHTLINE_CONFIG": "once.toml"})
+    assert (done.returncode, done.stdout) == (4, b"")
+    again, failed = done.stderr.decode().splitlines()
+    assert again.startswith("… again in 1 s: ")
+    assert failed.startswith("failed: ")
+    assert failed.endswith("(500)")
+    assert len(shell.vendor.requests) == 2

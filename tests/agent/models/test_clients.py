@@ -13,13 +13,14 @@ from sightline.context.dialects.events import TextArrived, ToolCalled
 from sightline.context.messages.parts import ToolCall
 from sightline.errors import (
     ModelFailed,
+    ModelUnavailable,
     Overflow,
     RateLimited,
     SightlineError,
     Unauthorized,
     Unreachable,
 )
-from support.vendors.answers import Call, Fails, Refuses, Sends, says
+from support.vendors.answers import Call, Fails, Refuses, Says, Sends, says
 from support.vendors.apis import APIS
 from support.vendors.asking import TOOLS, asked, end_of, events_of, request_for, usage_of
 from support.vendors.server import KEY, Vendor
@@ -134,7 +135,7 @@ async def test_a_rate_limit_says_how_long_to_wait(way: str, vendor: Vendor) -> N
 async def test_a_server_error_may_be_tried_again(way: str, vendor: Vendor) -> None:
     vendor.add(Refuses("server"))
     error = await failure(way, vendor)
-    assert type(error) is ModelFailed
+    assert type(error) is ModelUnavailable
     assert (error.status, error.retryable) == (500, True)
 
 
