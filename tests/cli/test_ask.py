@@ -8,9 +8,11 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -468,3 +470,42 @@ def test_ask_exits_with_4_when_the_vendor_answers_500_without_end(shell: Shell, 
     assert failed.startswith("failed: ")
     assert failed.endswith("(500)")
     assert len(shell.vendor.requests) == 2
+
+
+# It prints the most memory that it had, which a fork does not inherit, unlike ru_maxrss.
+MEASURED = """
+import re, sys
+from sightline.cli.main import run
+code = run(sys.argv[1:])
+print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
+sys.exit(code)
+"""
+TEN_MB: dict[str, dict[str, Any]] = {
+    "a text": {"text": "x" * 10_000_000},
+    "numbers": {"numbers": [0] * 3_300_000},
+    "objects": {"objects": [{"a": 1}] * 1_100_000},
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    "vendor",
+    [[Says(calls=(Call("slop_invoke", arguments),))] for arguments in TEN_MB.values()],
+    ids=TEN_MB,
+    indirect=True,
+)
+@pytest.mark.parametrize(
+    "model", ["openai-chat", "openai-responses", "anthropic", "gemini", "bedrock", "ollama"]
+)
+def test_ask_stays_below_300_mb_when_arguments_have_10_mb(shell: Shell, model: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, "ask", "--model", model, "--db", "work.db", "hi"],
+        cwd=shell.directory, env=shell.environment(), stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert int(done.stdout) < 300 * 1024
+    [line] = done.stderr.splitlines()
+    assert line.startswith("failed: ")
+    assert line.endswith(("have more than 1,048,576 characters", "more than 500,000 values"))
+    assert len(shell.vendor.requests) == 1

@@ -17,6 +17,7 @@ from sightline.errors import (
     Overflow,
     RateLimited,
     SightlineError,
+    TooLarge,
     Unauthorized,
     Unreachable,
 )
@@ -246,4 +247,23 @@ async def test_nobody_there_is_unreachable(way: str) -> None:
 async def test_a_model_may_be_closed_twice_and_before_it_was_used(way: str, vendor: Vendor) -> None:
     model = opened(vendor, way)
     await model.close()
+    await model.close()
+
+
+async def test_reply_ends_when_arguments_are_longer_than_any_app_takes(
+    way: str, vendor: Vendor
+) -> None:
+    """Before the first word this is an error. After it the reply is incomplete."""
+    model = opened(vendor, way)
+    long = Call("look", {"at": "/" * 2**20})
+    vendor.add(Says(calls=(long,)))
+    with pytest.raises(TooLarge, match="the arguments of a call have more than 1,048,576"):
+        await asked(model, "hi", tools=TOOLS)
+    vendor.add(says("one", long))
+    end = end_of(await asked(model, "hi", tools=TOOLS))
+    assert (end.reason, end.code, end.message.text) == ("incomplete", "too_large", "one")
+    assert not end.message.tool_calls
+    vendor.add(Says(calls=(Call("look", {"at": "/" * (2**20 - 100)}),)))
+    [call] = end_of(await asked(model, "hi", tools=TOOLS)).message.tool_calls
+    assert len(call.arguments["at"]) == 2**20 - 100
     await model.close()

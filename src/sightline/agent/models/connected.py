@@ -262,6 +262,8 @@ def _check_first(access: Access, events: Sequence[Event]) -> None:
         return
     if end.reason == "error":
         raise stream_error(access, end.detail)
+    if end.code == TooLarge.code:
+        raise TooLarge(f"{access.label}: {end.detail}")
     if end.reason == "incomplete":
         raise Unreachable(f"{access.label}: {access.location} sent no reply: {end.detail}")
 
