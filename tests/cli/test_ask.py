@@ -490,7 +490,7 @@ TEN_MB: dict[str, dict[str, Any]] = {
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
     "vendor",
-    [[Says(calls=(Call("slop_invoke", arguments),))] for arguments in TEN_MB.values()],
+    [[Says(calls=(Call("slop_invoke", given),)), says("Done.")] for given in TEN_MB.values()],
     ids=TEN_MB,
     indirect=True,
 )
