@@ -20,7 +20,7 @@ from support.rooms import FLOORS, PURE, edges, imports_of, nodes_of, picture, ro
 ROOT = Path(sightline.__file__).parent
 REPOSITORY = Path(__file__).parent.parent
 ORDER = [room for floor in FLOORS for room in floor]
-EVERYBODYS = {"_distribution", "_keywords", "_lazy", "errors", "events", "telemetry"}
+EVERYBODYS = {"_amounts", "_distribution", "_keywords", "_lazy", "errors", "events", "telemetry"}
 
 # What a pure module may use besides the project: computation only.
 PURE_STDLIB = {

@@ -159,7 +159,7 @@ def test_a_limit_in_money_ends_a_question_that_nobody_can_be_asked_about(shell: 
     env = {"SIGHTLINE_CONFIG": str(shell.directory / "limited.toml")}
     done = shell("ask", "--yes", "hi", env=env)
     assert (done.returncode, done.stdout, shell.vendor.requests) == (6, b"", [])
-    assert b"limit: $0.0000 of $1 (limits.day_usd) spent today; the next request" in done.stderr
+    assert b"limit: $0 of $1 (limits.day_usd) spent today; the next request" in done.stderr
 
 
 def test_every_event_is_a_line_of_json(shell: Shell) -> None:

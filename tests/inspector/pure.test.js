@@ -39,7 +39,7 @@ test("whatever is folded, rows and lines find each other, and only what is below
 test("a figure that nobody knows is never a zero", () => {
   assert.deepEqual(
     [count(null), share(0, 0), dollars(null), seconds(undefined)],
-    ["–", "–", "unpriced", "–"],
+    ["–", "–", "unknown", "–"],
   );
   assert.deepEqual(
     [count(0), share(1, 3), dollars(0.0042), seconds(1499)],
@@ -53,8 +53,8 @@ test("a time is written in the units that people use for so much", () => {
 });
 
 test("an amount is written to a hundredth of a cent, and what is less is not free", () => {
-  const written = [0, 0.00001, 0.0187, 0.99, 12.345].map(dollars);
-  assert.deepEqual(written, ["$0", "under $0.0001", "$0.0187", "$0.9900", "$12.35"]);
+  const written = [0, 0.00001, 0.0187, 0.99, 12.345].map((usd) => dollars(usd));
+  assert.deepEqual(written, ["$0", "under $0.0001", "$0.0187", "$0.99", "$12.35"]);
 });
 
 test("rows of the map add up to the prompt, and have what the server counted as before", () => {

@@ -26,6 +26,7 @@ from typing import Any, Final, Literal, NamedTuple
 import click
 import msgspec
 
+from sightline._amounts import dollars
 from sightline._distribution import install, installer
 from sightline.agent.models.base import Model, address_of
 from sightline.agent.models.choose import examine, open_model
@@ -267,7 +268,7 @@ def _prefix(profile: Profile, nonce: str) -> str:
 
 def _agree(model: Model, tokens: int) -> None:
     price = cost(Usage(2 * tokens, 2 * _MAX_OUTPUT_TOKENS), model.profile.prices)
-    priced = "at no known price" if price is None else f"for about ${price:.4f} at most"
+    priced = "at no known price" if price is None else f"for about {dollars(price)} at most"
     where = f" at {address}" if (address := address_of(model)) else ""
     question = f"Send two requests of {tokens:,} tokens to {model.label}{where}, {priced}?"
     if not sys.stdin.isatty():
@@ -345,4 +346,4 @@ def _cost_finding(
     if len(known) < 2:
         return Finding("cost", "ok", "not told: no usage" if not usages else "no price is known")
     tokens = sum(usage.input_tokens for usage in usages)
-    return Finding("cost", "ok", f"${sum(known):.4f} for {tokens:,} tokens in two requests")
+    return Finding("cost", "ok", f"{dollars(sum(known))} for {tokens:,} tokens in two requests")

@@ -384,7 +384,7 @@ class _Screen:
 
 
 def _plain(passed: Passed) -> bytes:
-    found: dict[str, Any] = msgspec.to_builtins(passed)
+    found: dict[str, Any] = {"cost_usd": None, **msgspec.to_builtins(passed)}
     if passed.source:
         found |= dict.fromkeys(("status", "bytes", "first_ms", "total_ms"))
     if passed.loss is not None:

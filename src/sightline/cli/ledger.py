@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 import msgspec
 
+from sightline._amounts import dollars
 from sightline.cli.commands.console import columns
 from sightline.cli.options import attachments_url, db_option, examples, ledger_path, open_ledger
 from sightline.cli.out import Progress, confirm, counted, into_file, say, tell, write_json_lines
@@ -317,8 +318,9 @@ def _overview_row(one: SessionOverview, current: int) -> tuple[str, ...]:
 
 
 def _price(one: SessionOverview) -> str:
-    more = "+?" if one.unpriced else ""
-    return f"${one.cost_nanousd / _NANO:.2f}{more}" if one.cost_nanousd else more.lstrip("+")
+    if one.cost_nanousd is None:
+        return dollars(None) if one.unpriced else ""
+    return dollars(one.cost_nanousd / _NANO, one.unpriced)
 
 
 def shortened(directory: str) -> str:

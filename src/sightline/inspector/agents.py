@@ -29,7 +29,7 @@ from sightline.gateway.tail import is_state, is_whole_state
 from sightline.inspector.records import picture, preview
 from sightline.inspector.unseen import Unseen
 from sightline.inspector.verdicts import TurnVerdict, counted_changes, tool_changes
-from sightline.inspector.wires import Piece, excerpts, key_of, tokens_as_before
+from sightline.inspector.wires import PromptPiece, excerpts, key_of, tokens_as_before
 
 BYTES_PER_TOKEN: Final = 4  # where no vendor counted
 SHARED_BYTES: Final = 200
@@ -359,14 +359,14 @@ def departure(old: AgentRequest, new: AgentRequest, profile: Profile) -> dict[st
     return answer
 
 
-def _pieces(sent: AgentRequest, body: RequestBody, shared: int) -> list[Piece]:
+def _pieces(sent: AgentRequest, body: RequestBody, shared: int) -> list[PromptPiece]:
     """Return the pieces of a request. Its first `shared` bytes are another one's, too."""
     messages = messages_of(body, sent.spliced)
     total, weights = _weighed(sent, body, messages)
     rows = zip(messages, weights, accumulate(one.size for one in messages), strict=True)
     held = total - sum(weights)
-    return [Piece(HELD, "", held, held)] * bool(held) + [
-        Piece(one.slot, key_of(one.digests), weight, weight if end <= shared else 0)
+    return [PromptPiece(HELD, "", held, held)] * bool(held) + [
+        PromptPiece(one.slot, key_of(one.digests), weight, weight if end <= shared else 0)
         for one, weight, end in rows
     ]
 

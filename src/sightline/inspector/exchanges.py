@@ -177,7 +177,7 @@ class AgentRecords:
     def overview(self, session: int) -> dict[str, Any]:
         """Sum up a session over its requests."""
         spent = [_totals(passed_of(one)) for one in self._listed(session)]
-        return {**chart_of(list(enumerate(spent, 1))), "beside_usd": 0}
+        return {**chart_of(list(enumerate(spent, 1))), "beside_usd": 0, "beside_unpriced": 0}
 
     # One request.
 
@@ -329,7 +329,8 @@ class AgentRecords:
             raise InvalidInput(f"what if: {error}") from error
         last = turn or len(self._listed(session))
         first = turn or max(1, last + 1 - MOST_ASKED)
-        sums, usd = [Shared(0, 0)] * 2, [0.0, 0.0]
+        sums = [Shared(0, 0)] * 2
+        usd: list[float | None] = [0.0, 0.0]
         earlier: deque[list[tuple[Unit, ...]]] = deque(maxlen=NEAR)
         counted, changed = 0, False
         for at in range(max(1, first - NEAR), last + 1):
@@ -348,7 +349,8 @@ class AgentRecords:
                     shared = shared_by(units, near, used.input_tokens / size)
                     sums[way] += shared
                     spent = Usage(shared.prompt, cache_read_tokens=shared.reused)
-                    usd[way] += cost(spent, prices) or 0.0
+                    price, paid = cost(spent, prices), usd[way]
+                    usd[way] = None if price is None or paid is None else paid + price
             earlier.append(ways)
         if not counted:
             raise NotFound("what was sent, or what the vendor counted of it, is not known")
@@ -362,7 +364,7 @@ class AgentRecords:
                 ["begin like an earlier request", *(way.reused for way in sums)],
                 ["evaluated", *(way.prompt - way.reused for way in sums)],
             ],
-            "usd": usd if any(usd) else [None, None],
+            "usd": usd,
             "notes": notes,
             "how": wishes.how,
         }

@@ -60,7 +60,7 @@ def shown(
     }
 
 
-class Piece(NamedTuple):
+class PromptPiece(NamedTuple):
     """A message of a request, its tools or its frame.
 
     `key` is equal for equal content. `reusable` are the tokens that both requests begin with.
@@ -72,7 +72,7 @@ class Piece(NamedTuple):
     reusable: int
 
 
-def pieces_of(prompt: Prompt, wire: Wire, common: int) -> list[Piece]:
+def pieces_of(prompt: Prompt, wire: Wire, common: int) -> list[PromptPiece]:
     """Return the pieces of a request that shares its first `common` bytes with another one.
 
     A message has as many reusable tokens as its share of bytes before that offset. The tail has
@@ -87,8 +87,8 @@ def pieces_of(prompt: Prompt, wire: Wire, common: int) -> list[Piece]:
     named = shares.get(CACHED_CONTENT, 0.0)
     receipt, head = prompt.receipt, shares.get("tools", shares.get("toolConfig", named))
     pieces = [
-        Piece("frame", "", receipt.overhead, receipt.overhead if common else 0),
-        Piece("tools", key_of(prompt.tools), receipt.tools, int(receipt.tools * head)),
+        PromptPiece("frame", "", receipt.overhead, receipt.overhead if common else 0),
+        PromptPiece("tools", key_of(prompt.tools), receipt.tools, int(receipt.tools * head)),
     ]
     kept = [one.kept for slot in receipt.slots for one in slot.messages if one.is_present]
     if len(kept) != len(prompt.messages):
@@ -96,7 +96,7 @@ def pieces_of(prompt: Prompt, wire: Wire, common: int) -> list[Piece]:
     rows = zip(prompt.messages, slot_names(prompt), kept, strict=True)
     for index, (message, slot, tokens) in enumerate(rows):
         share = shares.get(index, named) if index < prompt.boundary else 0.0
-        pieces.append(Piece(slot, key_of(message), tokens, int(tokens * share)))
+        pieces.append(PromptPiece(slot, key_of(message), tokens, int(tokens * share)))
     return pieces
 
 
@@ -105,7 +105,9 @@ def key_of(value: object) -> str:
     return blake2b(msgspec.json.encode(value), digest_size=16).hexdigest()
 
 
-def tokens_as_before(old: Sequence[Piece], new: Sequence[Piece]) -> dict[str, tuple[int, int]]:
+def tokens_as_before(
+    old: Sequence[PromptPiece], new: Sequence[PromptPiece]
+) -> dict[str, tuple[int, int]]:
     """Return for each slot the tokens that are as before, and those of them that are reusable.
 
     As before is a message that stands anywhere in the earlier request, and the beginning that both
@@ -115,12 +117,12 @@ def tokens_as_before(old: Sequence[Piece], new: Sequence[Piece]) -> dict[str, tu
     there = {piece.key for piece in old}
     found = {}
     for slot in dict.fromkeys(piece.slot for piece in new):
-        own = [piece for piece in new if piece.slot == slot]
-        most = sum(piece.tokens for piece in own)
-        same = sum(piece.tokens if piece.key in there else piece.reusable for piece in own)
-        if [piece.key for piece in own] != [piece.key for piece in old if piece.slot == slot]:
+        pieces = [piece for piece in new if piece.slot == slot]
+        most = sum(piece.tokens for piece in pieces)
+        same = sum(piece.tokens if piece.key in there else piece.reusable for piece in pieces)
+        if [piece.key for piece in pieces] != [piece.key for piece in old if piece.slot == slot]:
             same = min(same, max(0, most - 1))
-        found[slot] = same, min(same, sum(piece.reusable for piece in own))
+        found[slot] = same, min(same, sum(piece.reusable for piece in pieces))
     return found
 
 

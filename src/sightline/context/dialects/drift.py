@@ -27,6 +27,7 @@ from typing import AnyStr, Final, Literal, TypeAlias
 
 import msgspec
 
+from sightline._amounts import dollars
 from sightline.context.dialects.profile import Prices
 from sightline.context.messages.replay import CUT_MARKS
 
@@ -108,7 +109,7 @@ class Drift(msgspec.Struct, frozen=True):
         if self.expected:
             return head
         where = self.label + (f" (slot {self.slot!r})" if self.slot else "")
-        cost = "" if self.lost_cost is None else f", ${self.lost_cost:.4f}"
+        cost = "" if self.lost_cost is None else f", {dollars(self.lost_cost)}"
         again = f"{self.lost_tokens} tokens again{cost}"
         return f"{head}; differs at byte {self.first_difference} in {where}; {again}"
 

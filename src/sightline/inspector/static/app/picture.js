@@ -1,6 +1,6 @@
 // The prompt on two scales: the window, and the slots in prompt order with their messages.
 import { useSignal } from "@preact/signals";
-import { count, html, share } from "app/html";
+import { count, html, percent, share } from "app/html";
 import { VirtualList } from "app/list";
 import { rowsOf, sumOf } from "app/map";
 import { Empty } from "app/notice";
@@ -9,7 +9,7 @@ import { route, setOption } from "app/route";
 const ROW = 24;
 
 const Strip = ({ receipt, window, reserve }) => {
-  const part = (tokens) => ({ width: `${(100 * tokens) / Math.max(1, window)}%` });
+  const part = (tokens) => ({ width: `${percent(tokens, window)}%` });
   return html`<div class="strip" role="img"
     aria-label=${
       `The window of ${count(window)} tokens: prompt ${share(receipt.total, window)}, ` +
@@ -27,7 +27,7 @@ const Block = ({ row, total, chosen, onChoose }) => html`<button
   }
   aria-pressed=${row.slot < 0 ? undefined : chosen} onClick=${onChoose}>
   <span>${row.name}:${" "}<small>${count(row.kept)}</small></span>
-  <i class="same" style=${{ width: `${(100 * row.reusable) / row.kept}%` }}></i></button>`;
+  <i class="same" style=${{ width: `${percent(row.reusable, row.kept)}%` }}></i></button>`;
 
 const Bar = ({ rows, total, chosen, choose }) => {
   const shown = rows.filter((row) => row.kept > 0);
