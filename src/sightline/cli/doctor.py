@@ -16,10 +16,11 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import aclosing
+from collections.abc import Container, Iterator, Mapping
+from contextlib import aclosing, suppress
 from secrets import token_hex
 from typing import Any, Final, Literal, NamedTuple
 
@@ -29,7 +30,7 @@ import msgspec
 from sightline._amounts import dollars
 from sightline._distribution import install, installer
 from sightline.agent.models.base import Model, address_of
-from sightline.agent.models.choose import examine, open_model
+from sightline.agent.models.choose import chosen, examine, open_model
 from sightline.agent.models.keys import find_key
 from sightline.agent.models.local import why_not
 from sightline.agent.models.vendors import EXTRAS, VENDORS, is_installed
@@ -39,6 +40,7 @@ from sightline.config import Settings, load
 from sightline.context.dialects import Options, encode
 from sightline.context.dialects.events import Stopped, Usage, UsageArrived, cost
 from sightline.context.dialects.profile import Profile
+from sightline.context.ledger.paths import database_url
 from sightline.context.messages.parts import Message
 from sightline.context.slots.prompt import Prompt, Receipt, digest_of
 from sightline.context.tokens.estimate import estimate
@@ -83,7 +85,8 @@ class Finding(msgspec.Struct, frozen=True):
 def doctor(*, as_json: bool, verify: bool, cache: str | None, yes: bool) -> int:
     """Check what is installed, configured and reachable, and say what to do.
 
-    Every line is ok, warn or fail. Nothing is changed, nobody is asked over a network.
+    Every line is ok, warn or fail. A warning concerns a feature that you chose and that does
+    not work here. Nothing is changed, nobody is asked over a network.
 
     --cache sends two small requests to a model, after asking you, and says how much of the
     first one the vendor or runtime reused for the second, and what both cost.
@@ -116,7 +119,7 @@ def _examine(*, verify: bool) -> Iterator[Finding]:
     yield _sqlite()
     settings, findings = _configuration()
     yield from findings
-    yield from _extras()
+    yield from _extras(_needed_extras(settings))
     yield _keys()
     yield _local()
     yield _model(settings)
@@ -146,12 +149,29 @@ def _configuration() -> tuple[Settings, list[Finding]]:
     return loaded.settings, findings + [Finding("config", "warn", line) for line in loaded.refused]
 
 
-def _extras() -> Iterator[Finding]:
+def _needed_extras(settings: Settings) -> set[str]:
+    """Return the extras of the features that the settings and the environment name."""
+    apps = [*settings.apps.connect, *settings.apps.brokers]
+    needed = {
+        "attachments": bool(settings.ledger.attachments),
+        "mcp": bool(settings.apps.mcp_files) or any(app.startswith("mcp") for app in apps),
+        "nats": any(app.startswith("nats") for app in apps),
+        "otel": any(re.fullmatch("OTEL_EXPORTER_OTLP_.*ENDPOINT", name) for name in os.environ),
+        "postgres": database_url(configured_path(settings)) is not None,
+    }
+    with suppress(SightlineError, KeyError):  # the model's own check reports it
+        needed[VENDORS[chosen(settings, os.environ).partition(":")[0]].api] = True
+    return {name for name, is_needed in needed.items() if is_needed}
+
+
+def _extras(needed: Container[str]) -> Iterator[Finding]:
     for name, extra in EXTRAS.items():
         if is_installed(name):
             yield Finding(f"extra {name}", "ok", "installed")
-        else:
+        elif name in needed:
             yield Finding(f"extra {name}", "warn", extra.without, install(name))
+        else:
+            yield Finding(f"extra {name}", "ok", f"not installed, not needed: {extra.without}")
 
 
 def _keys() -> Finding:
@@ -159,14 +179,11 @@ def _keys() -> Finding:
     there = [name for name in dict.fromkeys(names) if find_key([name], os.environ)]
     if there:
         return Finding("keys", "ok", f"present: {', '.join(there)}")
-    return Finding("keys", "warn", "no vendor's key is present", "set one, such as OPENAI_API_KEY")
+    return Finding("keys", "ok", "no vendor's key is present")
 
 
 def _local() -> Finding:
-    obstacle = why_not("")
-    if not obstacle:
-        return Finding("local model", "ok", "runtime and weights are installed")
-    return Finding("local model", "warn", obstacle)
+    return Finding("local model", "ok", why_not("") or "runtime and weights are installed")
 
 
 def _model(settings: Settings) -> Finding:
@@ -178,7 +195,6 @@ def _model(settings: Settings) -> Finding:
 
 def _ledger(settings: Settings, *, verify: bool) -> Finding:
     from sightline.context.ledger import Ledger
-    from sightline.context.ledger.paths import database_url
 
     path = configured_path(settings)
     is_file = database_url(path) is None
@@ -205,12 +221,12 @@ def _sandbox(settings: Settings) -> Finding:
     from sightline.agent.workspace.sandbox import why_no_sandbox
 
     if settings.workspace.sandbox == "off":
-        return Finding("sandbox", "warn", "commands run without one: workspace.sandbox is off")
+        return Finding("sandbox", "ok", "commands run without one: workspace.sandbox is off")
     if not (why_not_here := why_no_sandbox()):
         return Finding("sandbox", "ok", "commands run in bubblewrap")
     if settings.workspace.sandbox == "require":
         return Finding("sandbox", "fail", why_not_here, "no workspace opens without it", 2)
-    return Finding("sandbox", "warn", f"commands run without one: {why_not_here}")
+    return Finding("sandbox", "ok", f"commands run without one: {why_not_here}")
 
 
 def _discovery() -> Iterator[Finding]:
