@@ -36,6 +36,7 @@ def passed(cost_usd: float | None, usage: Usage = MORE_READ_THAN_SENT) -> Passed
         (None, 0, "unknown"),
         (None, 3, "unknown"),
         (0, 0, "$0"),
+        (0, 2, "unknown"),
         (0.96, 3, "$0.96 + 3 requests of unknown price"),
         (0.0042, 1, "$0.0042 + 1 request of unknown price"),
         (0.00001, 0, "under $0.0001"),
@@ -63,7 +64,7 @@ def test_gateway_lines_keep_shares_below_100_and_name_unknown_prices() -> None:
     mixed = [passed(0.96), *[passed(None)] * 3]
     [first, *_] = summary_lines(summarise(mixed))
     assert first.endswith("$0.96 + 3 requests of unknown price")
-    assert summary_lines(summarise([passed(0.0)]))[0].endswith("9 out, $0")
+    assert summary_lines(summarise([passed(0.0)]))[0].endswith("9 out, price $0")
     assert "price unknown" in line_of(passed(None))[0]
     page = "".join(report_page("t", "", [("2026-11-19T00:00:00Z", one) for one in mixed]))
     assert "data-name='cost'>unknown<" in page
@@ -83,7 +84,7 @@ def test_status_line_keeps_shares_below_100_and_names_unknown_prices() -> None:
     assert "cache 100 %" in text_of(status_line(later, 200))
     assert "price unknown" in text_of(status_line(later, 200))
     free = msgspec.structs.replace(used, cost_usd=0.0)
-    assert "$0 + 1 request of unknown price" in text_of(status_line(after(later, free), 200))
+    assert "price unknown" in text_of(status_line(after(later, free), 200))
 
 
 def test_picture_in_the_terminal_keeps_shares_below_100() -> None:

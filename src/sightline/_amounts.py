@@ -12,8 +12,11 @@ LEAST_USD: Final = 0.0001  # the smallest price that is written as a number
 
 
 def dollars(usd: float | None, unpriced: int = 0) -> str:
-    """Return a price as text. `unpriced` counts requests that the sum does not include."""
-    if usd is None:
+    """Return a price as text. `unpriced` counts requests that the sum does not include.
+
+    A sum of nothing but unknown prices is unknown, and so is one of them and of free requests.
+    """
+    if usd is None or (unpriced and not usd):
         return "unknown"
     cents = f"{usd:.2f}".removesuffix(".00")
     if abs(usd) < 1 and abs(usd - round(usd, 2)) >= LEAST_USD / 2:

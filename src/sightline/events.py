@@ -107,9 +107,8 @@ class SpendingAsked(_Event, frozen=True, tag="spending_asked"):
             self.scope, f"in this {self.scope}"
         )
         limit = "delegate.usd" if self.scope == "delegate" else f"limits.{self.scope}_usd"
-        spent = self.spent_usd if self.spent_usd or not self.unpriced else None
         return (
-            f"{dollars(spent, self.unpriced)} of {dollars(self.limit_usd)} ({limit}) "
+            f"{dollars(self.spent_usd, self.unpriced)} of {dollars(self.limit_usd)} ({limit}) "
             f"spent {within}; "
             f"the next request costs {dollars(self.next_usd)} for its prompt"
         )

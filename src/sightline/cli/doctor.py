@@ -19,7 +19,7 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import aclosing, suppress
 from secrets import token_hex
 from typing import Any, Final, Literal, NamedTuple
@@ -30,7 +30,8 @@ import msgspec
 from sightline._amounts import dollars
 from sightline._distribution import install, installer
 from sightline.agent.models.base import Model, address_of
-from sightline.agent.models.choose import chosen, examine, open_model
+from sightline.agent.models.choose import chosen as chosen_model
+from sightline.agent.models.choose import examine, open_model
 from sightline.agent.models.keys import find_key
 from sightline.agent.models.local import why_not
 from sightline.agent.models.vendors import EXTRAS, VENDORS, is_installed
@@ -119,7 +120,7 @@ def _examine(*, verify: bool) -> Iterator[Finding]:
     yield _sqlite()
     settings, findings = _configuration()
     yield from findings
-    yield from _extras(_needed_extras(settings))
+    yield from _extras(settings)
     yield _keys()
     yield _local()
     yield _model(settings)
@@ -149,10 +150,10 @@ def _configuration() -> tuple[Settings, list[Finding]]:
     return loaded.settings, findings + [Finding("config", "warn", line) for line in loaded.refused]
 
 
-def _needed_extras(settings: Settings) -> set[str]:
-    """Return the extras of the features that the settings and the environment name."""
+def _extras(settings: Settings) -> Iterator[Finding]:
+    """Look for the packages of each extra. A feature is chosen by a setting or a variable."""
     apps = [*settings.apps.connect, *settings.apps.brokers]
-    needed = {
+    chosen = {
         "attachments": bool(settings.ledger.attachments),
         "mcp": bool(settings.apps.mcp_files) or any(app.startswith("mcp") for app in apps),
         "nats": any(app.startswith("nats") for app in apps),
@@ -160,18 +161,14 @@ def _needed_extras(settings: Settings) -> set[str]:
         "postgres": database_url(configured_path(settings)) is not None,
     }
     with suppress(SightlineError, KeyError):  # the model's own check reports it
-        needed[VENDORS[chosen(settings, os.environ).partition(":")[0]].api] = True
-    return {name for name, is_needed in needed.items() if is_needed}
-
-
-def _extras(needed: Container[str]) -> Iterator[Finding]:
+        chosen[VENDORS[chosen_model(settings, os.environ).partition(":")[0]].api] = True
     for name, extra in EXTRAS.items():
         if is_installed(name):
             yield Finding(f"extra {name}", "ok", "installed")
-        elif name in needed:
+        elif chosen.get(name):
             yield Finding(f"extra {name}", "warn", extra.without, install(name))
         else:
-            yield Finding(f"extra {name}", "ok", f"not installed, not needed: {extra.without}")
+            yield Finding(f"extra {name}", "ok", f"not installed, not chosen: {extra.without}")
 
 
 def _keys() -> Finding:

@@ -318,9 +318,8 @@ def _overview_row(one: SessionOverview, current: int) -> tuple[str, ...]:
 
 
 def _price(one: SessionOverview) -> str:
-    if one.cost_nanousd is None:
-        return dollars(None) if one.unpriced else ""
-    return dollars(one.cost_nanousd / _NANO, one.unpriced)
+    is_empty = one.cost_nanousd is None and not one.unpriced
+    return "" if is_empty else dollars((one.cost_nanousd or 0) / _NANO, one.unpriced)
 
 
 def shortened(directory: str) -> str:

@@ -80,11 +80,11 @@ class Summary(msgspec.Struct, frozen=True):
     input_tokens: int
     reused_tokens: int
     output_tokens: int
-    cost_usd: float | None
+    cost_usd: float
     unpriced: int
     unknown: int
     lost_tokens: int
-    causes: tuple[tuple[str, int, int, float | None, int], ...]
+    causes: tuple[tuple[str, int, int, float, int], ...]
 
 
 def line_of(passed: Passed) -> list[str]:
@@ -98,7 +98,7 @@ def line_of(passed: Passed) -> list[str]:
             f"{usage.cache_read_tokens:,} reused",
             f"{usage.evaluated_tokens:,} evaluated",
             f"{usage.output_tokens:,} out",
-            "price " * (passed.cost_usd is None) + dollars(passed.cost_usd),
+            f"price {dollars(passed.cost_usd)}",
         ]
     if passed.stop == "cut":
         parts.append("cut off")
@@ -132,7 +132,7 @@ def summarise(passed: Sequence[Passed]) -> Summary:
             cause,
             len(losses),
             sum(x.tokens for x in losses),
-            _sum_known(x.cost for x in losses),
+            sum(x.cost or 0.0 for x in losses),
             sum(x.cost is None for x in losses),
         )
         for cause, losses in by_cause.items()
@@ -143,18 +143,12 @@ def summarise(passed: Sequence[Passed]) -> Summary:
         sum(usage.input_tokens for usage in used),
         sum(usage.cache_read_tokens for usage in used),
         sum(usage.output_tokens for usage in used),
-        _sum_known(priced) if used else 0.0,
+        sum(priced),
         len(used) - len(priced),
         len(passed) - len(used),
         sum(cause[2] for cause in causes),
-        tuple(sorted(causes, key=lambda cause: (-(cause[3] or 0), -cause[2]))),
+        tuple(sorted(causes, key=lambda cause: (-cause[3], -cause[2]))),
     )
-
-
-def _sum_known(prices: Iterable[float | None]) -> float | None:
-    """Return the sum of the known prices. None if no price is known."""
-    known = [price for price in prices if price is not None]
-    return sum(known) if known else None
 
 
 def summary_lines(summary: Summary) -> list[str]:
@@ -167,13 +161,13 @@ def summary_lines(summary: Summary) -> list[str]:
         f"{requests}{failed}: {summary.input_tokens:,} tokens in, "
         f"{percent(summary.reused_tokens, summary.input_tokens)} reused, "
         f"{summary.output_tokens:,} out, "
-        f"{'price ' * (summary.cost_usd is None)}{dollars(summary.cost_usd, summary.unpriced)}"
+        f"price {dollars(summary.cost_usd, summary.unpriced)}"
     ]
     if summary.unknown:
         lines.append(f"of {summary.unknown} the usage is unknown")
     for cause, times, tokens, cost, unpriced in summary.causes:
         words, advice = CAUSES[cause]
-        money = "" if cost is None else f", {dollars(cost, unpriced)}"
+        money = f", {dollars(cost, unpriced)}" if cost else ""
         lines.append(f"lost {tokens:,} tokens{money} in {times}: {words}; {advice}")
     if not summary.causes:
         lines.append("nothing was lost")
@@ -214,7 +208,7 @@ def _in_words(summary: Summary) -> list[str]:
     if not summary.causes:
         return lines
     cause, times, tokens, cost, unpriced = summary.causes[0]
-    money = "" if cost is None else f", {dollars(cost, unpriced)}"
+    money = f", {dollars(cost, unpriced)}" if cost else ""
     often = "once" if times == 1 else f"{times:,} times"
     most = f"{CAUSES[cause][0]} ({often}, {tokens:,} tokens{money})"
     return [*lines[:-1], f"{summary.lost_tokens:,} tokens were paid again. What cost most: {most}."]

@@ -79,8 +79,7 @@ def pieces_of(prompt: Prompt, wire: Wire, common: int) -> list[PromptPiece]:
     none: it is built again for each request.
     """
     shares: dict[str | int, float] = {
-        span.label if span.message < 0 else span.message: max(0, min(common, span.end) - span.start)
-        / (span.end - span.start)
+        span.label if span.message < 0 else span.message: span.share_before(common)
         for span in wire.spans
     }
     # A named resource holds the tools, the instructions and the first messages.

@@ -29,7 +29,7 @@ def test_it_says_model_context_state_cache_cost_apps_and_mode() -> None:
     for event in (BUILT, USED):
         status = after(status, event)
     assert line(status) == (
-        "anthropic:claude · ██░░░░░░ 25 % · state 1.2k · cache 90 % · $0.0123"
+        "anthropic:claude · ██░░░░░░ 25 % · state 1.2k · cache 90 % · price $0.0123"
         " · desk, workspace · ask"
     )
 

@@ -247,9 +247,8 @@ def _state(status: Status) -> str:
 
 
 def _cost(status: Status) -> str:
-    if status.cost_usd is None:
-        return "price unknown" if status.unpriced else ""
-    return dollars(status.cost_usd, status.unpriced)
+    is_empty = status.cost_usd is None and not status.unpriced
+    return "" if is_empty else f"price {dollars(status.cost_usd, status.unpriced)}"
 
 
 def _short(tokens: int) -> str:

@@ -50,6 +50,10 @@ class ByteSpan(msgspec.Struct, frozen=True):
     message: int = -1
     tokens: int = 0
 
+    def share_before(self, offset: int) -> float:
+        """Return the share of its bytes that are before an offset."""
+        return max(0, min(offset, self.end) - self.start) / max(1, self.end - self.start)
+
 
 class Wire(msgspec.Struct, frozen=True):
     """A request as a cache sees it: its bytes, where its prefix ends, what stands where."""
@@ -65,13 +69,7 @@ class Wire(msgspec.Struct, frozen=True):
 
     def tokens_before(self, offset: int) -> int:
         """Weigh the first bytes: whole pieces by their weight, the last one by its share."""
-        total = 0.0
-        for span in self.spans:
-            if span.start >= offset:
-                break
-            share = 1.0 if span.end <= offset else (offset - span.start) / (span.end - span.start)
-            total += span.tokens * share
-        return int(total)
+        return int(sum(span.tokens * span.share_before(offset) for span in self.spans))
 
     def span_at(self, offset: int) -> ByteSpan | None:
         """Return the piece at a byte: the one that holds it, or the next one to begin."""
