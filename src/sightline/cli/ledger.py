@@ -310,16 +310,11 @@ def _overview_row(one: SessionOverview, current: int) -> tuple[str, ...]:
         session.updated_at[:16].replace("T", " "),
         str(session.groups),
         f"{session.tokens:,}",
-        _price(one),
+        dollars(one.cost_nanousd and one.cost_nanousd / _NANO, one.unpriced),
         ("↳ " if session.parent else "")
         + (f"{session.name}: {one.title}" if named and one.title else one.title or session.name),
         shortened(session.project),
     )
-
-
-def _price(one: SessionOverview) -> str:
-    is_empty = one.cost_nanousd is None and not one.unpriced
-    return "" if is_empty else dollars((one.cost_nanousd or 0) / _NANO, one.unpriced)
 
 
 def shortened(directory: str) -> str:

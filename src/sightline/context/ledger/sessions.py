@@ -185,7 +185,7 @@ class Sessions(Noun):
             SessionOverview(
                 session_of(row),
                 row["title"] or _short(row["question"] or ""),
-                row["cost"],
+                row["cost"] if row["unpriced"] else row["cost"] or 0,
                 row["unpriced"],
             )
             for row in rows
