@@ -30,6 +30,11 @@ from support.vendors.server import Vendor
 # Each command, a line that it reads, and the stream on which its first line shows that it runs.
 COMMANDS = {
     "gateway": (["gateway"], "", "stdout"),
+    "gateway -- PROGRAM": (
+        ["gateway", "--", "sh", "-c", "echo started; exec sleep 300"],
+        "",
+        "stdout",
+    ),
     "mcp": (["mcp"], '{"jsonrpc": "2.0", "id": 1, "method": "ping"}', "stdout"),
     "mcp --http": (["mcp", "--http"], "", "stderr"),
     "demo": (["demo"], "", "stdout"),

@@ -9,7 +9,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
@@ -265,6 +265,8 @@ async def _serve(
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         try:
             if program:
+                # The program decides about signals. uvicorn would end the server at the first one.
+                server.capture_signals = nullcontext  # type: ignore[assignment, method-assign]
                 code = await _child(program, variables)
             else:
                 # The server raises a signal once more when it has ended: we would not see what
@@ -437,14 +439,25 @@ async def _child(program: Sequence[str], variables: Mapping[str, str]) -> int:
     """Run the program with its vendors led through here; return its exit code."""
     with led_codex(program, variables["OPENAI_BASE_URL"]) as (words, more):
         env = {**os.environ, **variables, **more}
+        loop = asyncio.get_running_loop()
+        # The terminal sends an interrupt to the program, too. The program decides about it.
+        loop.add_signal_handler(signal.SIGINT, lambda: None)
+        # The handlers come before the program, which can already work when its start returns.
+        early: list[int] = []
+        forward: Callable[[int], None] = early.append
+
+        def forward_signal(number: int) -> None:
+            with suppress(ProcessLookupError):
+                forward(number)
+
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, forward_signal, number)
         try:
             child = await asyncio.create_subprocess_exec(*words, env=env)
         except OSError as error:
             raise InvalidInput(f"{program[0]}: {error.strerror}") from error
-        loop = asyncio.get_running_loop()
-        # The terminal sends an interrupt to the program, too. The program decides about it.
-        loop.add_signal_handler(signal.SIGINT, lambda: None)
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, child.send_signal, number)
+        forward = child.send_signal
+        for received in early:
+            forward_signal(received)
         code = await child.wait()
     return code if code >= 0 else 128 - code
