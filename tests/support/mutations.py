@@ -278,8 +278,8 @@ MUTATIONS: Final = (
     Mutation(
         "passing-failures",
         "agent/models/connected.py",
-        "retryable=status >= 500 or status in PASSING",
-        "retryable=status >= 500",
+        "is_passing = status >= 500 or status in PASSING",
+        "is_passing = status >= 500",
         "agent/models/test_failure.py",
     ),
     Mutation(

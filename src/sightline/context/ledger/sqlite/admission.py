@@ -64,10 +64,12 @@ def admit(connection: apsw.Connection, path: Path) -> Admission:
     than a ledger.
     """
     limit = StepLimit(connection)
-    version, ledger_id, objects = header_of(connection)
-    is_own = ledger_id is not None and _is_own(ledger_id, path, os.environ.get("XDG_STATE_HOME"))
-    is_usual = is_own and version == FORMAT and objects == OBJECTS
-    strange = {} if is_usual else compare_schema(connection, version)
+    state_home = os.environ.get("XDG_STATE_HOME")
+    with connection:  # One snapshot: a different process may migrate the file at the same time.
+        version, ledger_id, objects = header_of(connection)
+        is_own = ledger_id is not None and _is_own(ledger_id, path, state_home)
+        is_usual = is_own and version == FORMAT and objects == OBJECTS
+        strange = {} if is_usual else compare_schema(connection, version)
     if strange and not (is_own and all(strange.values())):
         raise LedgerDamaged([f"{path}: {difference}" for difference in strange])
     if is_own or not version:
