@@ -150,7 +150,8 @@ def _kind(previous: Wire, current: Wire, common: int) -> DriftKind:
     here, there = current.span_at(common), previous.span_at(common)
     if any(span is not None and span.label == "cachedContent" for span in (here, there)):
         return "named"
-    if here is not None and here.message >= 0:
+    # A field with instructions is not folded: it stands later if the tools before it are gone.
+    if here is not None and here.message >= 0 and here.label.endswith("]"):
         piece = current.data[here.start : here.end]
         if _is_later_in(previous, piece, common):
             return "fold"
