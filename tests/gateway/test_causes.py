@@ -67,7 +67,7 @@ def test_every_test_and_place_of_the_table_is_described(text: str) -> None:
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        (("mode", "line", "message", ("a", "{a|b}", "{a|c}", "{d|e}")), "has no words"),
+        (("mood", "line", "message", ("a", "{a|b}", "{a|c}", "{d|e}")), "has no words"),
         (("date", "lines", "message", ("a", "{a|b}", "{a|c}", "{d|e}")), "is unknown"),
         (("date", "line", "messages", ("a", "{a|b}", "{a|c}", "{d|e}")), "is unknown"),
         (("date", "line", "", ("a", "{a|b}", "{a|c}", "{d|e}")), "is unknown"),
@@ -146,26 +146,30 @@ def test_worked_example_of_the_page_adds_a_cause(monkeypatch: pytest.MonkeyPatch
         {**session(random.Random(1), "anthropic", 2)[3], "system": f"You work.\n\n{line}"}
         for line in texts_of(re.findall(r"`(Permission mode: \{.*?)`", PAGE)[0])
     )
-    plain = judge(Case("anthropic", before, now, "mode"))
-    assert plain is not None
-    assert plain.cause == "instructions"
 
-    source = Path(causes.__file__).read_text("utf-8")
-    assert source.count(f"    {below}\n") == 1
-    names: dict[str, Any] = {"__name__": "sightline.gateway.causes"}
-    exec(source.replace(f"    {below}\n", f"{group}    {below}\n"), names)  # noqa: S102 - our page
-    table: tuple[Row, ...] = names["ROWS"]
-    assert len(table) == len(ROWS) + 1
-    [added] = [row for row in table if row.cause == "mode"]
-    assert "has no words" in problems_of(added, table)[0]
+    def cause_and_words(table: Sequence[Row]) -> tuple[str, str]:
+        monkeypatch.setattr(authors, "find_row", functools.partial(find_row, rows=table))
+        loss = judge(Case("anthropic", before, now, "mode"))
+        assert loss is not None
+        return loss.cause, loss.words
+
+    # A reader may have followed the page already.
+    plain = [row for row in ROWS if row.cause != "mode"]
+    monkeypatch.delitem(CAUSES, "mode", raising=False)
+    assert cause_and_words(plain) == ("instructions", "the instructions were reworded")
+
+    above, comment, _ = Path(causes.__file__).read_text("utf-8").partition(f"    {below}\n")
+    assert comment
+    names: dict[str, Any] = {"__name__": causes.__name__}
+    exec(f"{above})\nadded = tuple(({group}))", names)  # noqa: S102 - code of our own page
+    [added] = names["added"]
+    count = sum(row.cause != "mode" for row in names["ROWS"])
+    table = [*plain[:count], added, *plain[count:]]
+    assert problems_of(added, table) == ["The cause 'mode' has no words in CAUSES."]
     for cause, said in ast.literal_eval("{" + words + "}").items():
         monkeypatch.setitem(CAUSES, cause, said)
     assert [problem for row in table for problem in problems_of(row, table)] == []
-
-    monkeypatch.setattr(authors, "find_row", functools.partial(find_row, rows=table))
-    loss = judge(Case("anthropic", before, now, "mode"))
-    assert loss is not None
-    assert (loss.cause, loss.words) == ("mode", "the agent's mode was switched")
+    assert cause_and_words(table) == ("mode", "the agent's mode was switched")
 
 
 def test_page_names_files_that_exist() -> None:
