@@ -22,7 +22,7 @@ from sightline.context.dialects.drift import common_start
 from sightline.gateway.causes import ROWS, Row
 
 HEAD_CHARS: Final = 400  # characters of a text that show its form
-SUMMARY_CHARS: Final = 2_000  # the same for a summary
+SUMMARY_CHARS: Final = 2_000  # characters of a summary that show its form
 LINE_CHARS: Final = 600  # maximum size of a line, and of the part around its first difference
 AROUND_CHARS: Final = 200
 WINDOW_CHARS: Final = 20_000  # characters before a change that are searched for headings

@@ -11,7 +11,7 @@ docs/causes.md shows how to add a row. An example shows a change in braces: `It 
 | `line` | the changed line has the pattern |
 | `heading` | the changed line is a heading that has the pattern, or is below one |
 | `value` | the lines differ only in values: each row of the cause finds one form of value |
-| `label` | the lines begin with the pattern and differ after it; a single line has a value, too |
+| `label` | the lines begin with the pattern and differ after it. An added line needs a value |
 | `word` | both lines begin with the pattern and differ after it |
 | `count` | the lines differ only in numbers, and both have the pattern |
 | `around` | the texts differ only in elements whose opening tag has the pattern |
@@ -21,8 +21,10 @@ docs/causes.md shows how to add a row. An example shows a change in braces: `It 
 | location | text |
 | --- | --- |
 | `instructions` | the system prompt |
-| `message`, `reminder` | a message in the user's role; one that begins as a reminder |
-| `model`, `result` | a message of the model; the result of a tool |
+| `message` | a message in the user's role |
+| `reminder` | a message in the user's role that begins as a reminder |
+| `model` | a message of the model |
+| `result` | the result of a tool |
 | `part` | a whole message that was added or removed |
 | `summary` | a text that may replace earlier messages |
 """
@@ -51,7 +53,7 @@ class Row(NamedTuple):
 
 
 def rows(cause: str, test: str, locations: str, *forms: tuple[str, str, str, str]) -> Iterator[Row]:
-    """Yield one row for each form: a pattern, two examples that fit, and one that does not."""
+    """Yield a row for each form: a pattern, two examples that fit, and a text that does not."""
     for pattern, one, other, unlike in forms:
         yield Row(cause, test, tuple(locations.split()), pattern, (one, other), unlike)
 
@@ -103,7 +105,7 @@ CUT: Final = (
 
 
 def counting(words: str) -> str:
-    """Match a number that counts one of the words: turn 3 of 9, turn is 3, 300 tokens left."""
+    """Match a count of the given words: turn 3 of 9, turn is 3, 300 tokens left."""
     return (
         rf"(?:\b(?:{words})(?!\w)\W{{0,3}}(?:[\w-]+\W{{1,3}}){{0,3}}(?:\w+-)?{NUMBER}"
         rf"|\b(?:{words}) (?:\w+ ){{0,3}}(?:is|are)(?: at)? {NUMBER}|\b(?:used|made|spent) {NUMBER}"
@@ -113,17 +115,17 @@ def counting(words: str) -> str:
 
 
 def counted(words: str) -> str:
-    """Match the same in a line in which no word shows that a person chose the number."""
+    """Match a line that counts, if no word shows that a person chose the number."""
     return rf"{UNCHOSEN}.*?{counting(words)}"
 
 
 def labelled(words: str, mark: str = "[:=]") -> str:
-    """Match a label with one of the words, if a single word follows."""
+    """Match a label with a given word, if a single word follows the label."""
     return rf"\W*(?:[\w-]+[ _-])??(?:{words})(?:[ _-][\w-]+)?\W*{mark}\s*(?=[\w./+-]+=*\W*$)"
 
 
 def stated(words: str) -> str:
-    """Match a line that states one of the words: `Platform: linux`, `Your shell is /bin/sh`."""
+    """Match a line that states a fact of the machine: `Platform: linux`."""
     return rf"^[\s>*-]*(?:[\w() -]{{0,24}}\b)?(?:{words})\b[^:.]{{0,30}}(?::| is [/~\w]+\S*\.?$)"
 
 
@@ -200,9 +202,9 @@ ROWS: Final = (
          r"|четверг|пятница|суббота|воскресенье|pazartesi|sal[\u0131i]|çarşamba|perşembe|cuma(?:rtesi)?"
          r"|pazar)\b",
          "to {wtorek|środa}", "это {среда|четверг}", "to {pies|kot}"),
-        (r"(?:星期|礼拜|周|週)[一二三四五六日天]|[((][月火水木金土日][))]|[月火水木金土日]曜日?"
+        (r"(?:星期|礼拜|周|週)[一二三四五六日天]|[(\uff08][月火水木金土日][)\uff09]|[月火水木金土日]曜日?"
          r"|[월화수목금토일]요일", "今天是星期{一|二}", "오늘은 {월|화}요일", "第{一|二}")),
-    # A line that says that it is about time, with any value.
+    # A line with a label of time, and any value.
     *rows("date", "label", "instructions message reminder model result",
         (r"\W*(?:[\w']+ ){0,3}?(?:date|time|datetime|now|today|day|month|year|week|quarter|clock"
          r"|timestamp|epoch|moment|uptime|elapsed)\b(?:[^\w:=\n]{0,3}(?:is|\([^)]*\)))?\s*[:=>]+",
@@ -235,7 +237,7 @@ ROWS: Final = (
     *rows("environment", "line", "instructions message reminder",
         (stated(r"git[ _]?(?:status|branch|diff|log)|(?:current|main) branch|recent commits"
                 r"|is (?:a |directory a )?git repo(?:sitory)?"),
-         "Git status: {clean|dirty}", "Main branch is {/a|/b}", "Does git status {say|tell}?"),
+         "Git status: {clean|dirty}", "Current branch: {a|b}", "Does git status {say|tell}?"),
         (stated(r"working director(?:y|ies)|cwd|home directory"),
          "cwd: {/a|/b}", "- Primary working directory: {/a|/b}", "Change the cwd {now|later}."),
         (stated(r"platform|shell|os(?: version)?|operating system|hostname|locale|time ?zone"),
@@ -307,7 +309,7 @@ ROWS: Final = (
          r"|remaining|spent|so|far|in|total))*\W*\Z",
          "[step {3|4} of 9]", "You have {300|200} tokens left.", "Do step {3|4} again")),
 
-    # Another number in instructions that a person did not choose.
+    # Other numbers in instructions that a person did not choose.
     *rows("random", "count", "instructions",
         (counted("calls?|remaining|used|left|count"),
          "Calls: {3|4} now", "{3|4} bugs are left: {3|4}", "Fix {3|4} bugs."),
@@ -322,7 +324,7 @@ ROWS: Final = (
         (r"\A\s*\Z", "one\ntwo{\nthree|}", "{one two three four|one}", "{one|two} three"),
         (rf"{CUT}|\.\.\.|…", "a {long text|[cut]} and more", "one two {three|…}", "{ab|a} cd")),
 
-    # A text that replaces a conversation. A person's question for a summary does not.
+    # A person's question for a summary, and texts that replace a conversation.
     *rows("", "opens", "summary",
         (r"\A\W*(?:(?:now|then|please|first|finally|let us|let's|can you|could you|i want you to)"
          rf"[, ]+)*{ASKS}\b", "Write a recap of it:", "Now, summarize it all.", "Summary:\n")),
