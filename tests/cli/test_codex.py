@@ -157,8 +157,8 @@ def test_the_file_of_a_process_that_died_is_deleted(home: Path, tmp_path: Path) 
     overlay = tmp_path / "state" / "sightline" / f"codex-{ended.pid:08x}"
     overlay.mkdir(parents=True)
     (overlay / "auth.json").symlink_to(home / users)
-    for name in (home / "sightline-fffffffe.config.toml", overlay.with_name("codex-fffffffe")):
-        name.symlink_to(tmp_path)  # a link to a directory does not end the search
+    for link in (home / "sightline-fffffffe.config.toml", overlay.with_name("codex-fffffffe")):
+        link.symlink_to(tmp_path)  # A link to a directory does not end the search.
     with led_codex(["codex"], HERE):
         assert {entry.name for entry in home.iterdir()} == {own, alive, users}
     assert {entry.name for entry in home.iterdir()} == {alive, users}
