@@ -33,6 +33,8 @@ from sightline.cli.out import Progress, counted, notice, say, tell, write_json_l
 from sightline.context.ledger import Ledger, Session
 from sightline.context.messages.gate import Gate, shown_text
 from sightline.errors import InvalidInput, LedgerUnavailable, SightlineError
+from sightline.gateway import addresses
+from sightline.gateway.addresses import UPSTREAMS
 from sightline.gateway.observer import Observer, Passed, Passing, passed_of
 from sightline.gateway.report import (
     line_of,
@@ -50,14 +52,6 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 SECRET_BYTES: Final = 18
 TELLS: Final = "SIGHTLINE_GATEWAY"  # where it is set, the hook of `sightline mcp` is silent
-# upstream → (where it is if nobody says otherwise, the variable that leads there, its usual end)
-UPSTREAMS: Final = {
-    "anthropic": ("https://api.anthropic.com", "ANTHROPIC_BASE_URL", ""),
-    "openai": ("https://api.openai.com/v1", "OPENAI_BASE_URL", "/v1"),
-    "gemini": ("https://generativelanguage.googleapis.com", "GOOGLE_GEMINI_BASE_URL", ""),
-}
-
-
 FROM_TRANSCRIPT: Final = (
     "from a transcript: what requests held, their sizes and times, retries and requests beside "
     "the conversation are unknown"
@@ -87,9 +81,9 @@ def _behind(command: _F) -> _F:
         if value:
             context.obj[option.name] = value
 
-    return db_option(
-        _json_option(command, expose_value=False, callback=take), expose_value=False, callback=take
-    )
+    for option in (db_option, _json_option):
+        command = option(command, expose_value=False, callback=take)
+    return command
 
 
 @click.group(
@@ -104,7 +98,7 @@ def _behind(command: _F) -> _F:
 )  # fmt: skip
 @click.option(
     "--upstream", "upstreams", multiple=True, metavar="URL | API=URL",
-    help="Where requests go: all of them, or those of anthropic, openai or gemini.",
+    help=f"Address of the vendor, of all APIs or of one: {', '.join(UPSTREAMS)}.",
 )  # fmt: skip
 @click.option(
     "--record", type=click.Choice(["on", "off"]), default="on", help="Keep requests in the ledger."
@@ -240,6 +234,8 @@ async def _serve(
     from sightline.gateway.proxy import Gateway, server_of
 
     ways = chosen(upstreams, {**os.environ, **codex_way(program)})
+    if "bedrock" not in ways and addresses.is_signed(os.environ):
+        notice(addresses.SIGNED)
     async with AsyncExitStack() as stack:
         ledger = _ledger(db) if record == "on" else None
         live = None if tail == "off" else await _live_tail(stack, tail, ledger)
@@ -250,7 +246,7 @@ async def _serve(
         listening = listen(port)
         bound, secret = listening.getsockname()[1], _secret(port)
         base = f"http://{LOOPBACK}:{bound}/{secret}"
-        variables = _variables(base, ways, tells=live is not None)
+        variables = addresses.gateway_variables(base, ways) | ({TELLS: "1"} if live else {})
         seen: asyncio.Queue[Passing | None] = asyncio.Queue()
         starts = {name: url.removesuffix(UPSTREAMS[name][2]) for name, url in ways.items()}
 
@@ -283,8 +279,14 @@ async def _serve(
             await application.close()
             seen.put_nowait(None)
             await watching
-            screen.end()
+            if screen.passed or not (program or application.unread):
+                screen.end()
             observer.close()
+        if not screen.passed and application.unread:
+            notice(shown_text(f"POST {application.unread} passed unread. Its format is unknown."))
+        elif not screen.passed and program:
+            others = os.environ.keys() - variables.keys()
+            notice(shown_text(addresses.bypass_words(agent, others)))
         return code
 
 
@@ -361,10 +363,10 @@ class _Screen:
     def __init__(self, *, as_json: bool, held: bool) -> None:
         self._as_json = as_json
         self._held = held
-        self._passed: list[Passed] = []
+        self.passed: list[Passed] = []
 
     def show(self, passed: Passed) -> None:
-        self._passed.append(passed)
+        self.passed.append(passed)
         if not self._held:
             self._write(passed)
 
@@ -377,12 +379,12 @@ class _Screen:
     def end(self) -> None:
         """Say what was held back, and the sum."""
         if self._as_json and self._held:
-            for passed in self._passed:
+            for passed in self.passed:
                 self._write(passed)
         elif not self._as_json:
-            troubles = dict.fromkeys(one.trouble for one in self._passed if self._held)
+            troubles = dict.fromkeys(one.trouble for one in self.passed if self._held)
             notice(*map(shown_text, filter(None, troubles)))
-            notice(*summary_lines(summarise(self._passed)))
+            notice(*summary_lines(summarise(self.passed)))
 
 
 def _plain(passed: Passed) -> bytes:
@@ -396,9 +398,7 @@ def _plain(passed: Passed) -> bytes:
 
 def chosen(given: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
     """Tell where each API's requests go: as said, as the environment has it, or to the vendor."""
-    found = {}
-    for name, (vendor, variable, _) in UPSTREAMS.items():
-        found[name] = environment.get(variable, "").rstrip("/") or vendor
+    found = addresses.default_addresses(environment)
     for text in given:
         name, equals, url = text.partition("=")
         if not equals or "/" in name:
@@ -407,7 +407,7 @@ def chosen(given: Sequence[str], environment: Mapping[str, str]) -> dict[str, st
             raise InvalidInput(f"there is no API {name!r}; there are {', '.join(UPSTREAMS)}")
         if not _is_address(url):
             raise InvalidInput(f"an upstream is an http or https address; not {url!r}")
-        for one in [name] if name else UPSTREAMS:
+        for one in [name] if name else [*found]:
             # A server without a path has the API where its vendor has it.
             usual = UPSTREAMS[one][2] if urlsplit(url).path in ("", "/") else ""
             found[one] = url.rstrip("/") + usual
@@ -421,18 +421,6 @@ def _is_address(url: str) -> bool:
     except ValueError:
         return False
     return bool(known) and url.isprintable() and not set(url) & set(" ?#")
-
-
-def _variables(base: str, ways: Mapping[str, str], *, tells: bool) -> dict[str, str]:
-    """Give the variables of a program that is led through here; a hook need not tell it twice.
-
-    An address ends as the one that it stands for does.
-    """
-    found = {
-        variable: f"{base}/{name}{end if ways[name].endswith(end) else ''}"
-        for name, (_, variable, end) in UPSTREAMS.items()
-    }
-    return {**found, TELLS: "1"} if tells else found
 
 
 async def _child(program: Sequence[str], variables: Mapping[str, str]) -> int:

@@ -22,6 +22,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from sightline.context.dialects import DIALECTS
+from sightline.context.dialects.bedrock import InvokeDecoder
 from sightline.context.dialects.decoder import read_error
 from sightline.context.dialects.drift import Loss, extra_price, lifetime_s
 from sightline.context.dialects.events import Stopped, Usage, UsageArrived, cost
@@ -401,8 +402,11 @@ def _answer(passing: Passing, body: RequestBody) -> tuple[Stopped | None, Usage 
     reply = passing.reply
     if reply is None or passing.status >= 400 or not passing.status:
         return None, None
+    kind = passing.reply_headers.get("content-type", "")
     decoder = DIALECTS[profile_for(body.api).dialect].decoder()
-    is_stream = "event-stream" in passing.reply_headers.get("content-type", "")
+    if is_bedrock := "amazon.eventstream" in kind:
+        decoder = InvokeDecoder()
+    is_stream = is_bedrock or "event-stream" in kind
     events = [*decoder.feed(reply), *decoder.close()] if is_stream else decoder.whole(reply)
     stopped = usage = None
     for event in events:

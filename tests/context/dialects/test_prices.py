@@ -106,3 +106,18 @@ def test_nothing_that_runs_imports_the_package_it_is_made_from() -> None:
     code = "import sys, sightline.context.dialects.profiles; print('genai_prices' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("us.anthropic.claude-opus-4-20250514-v1:0", "claude-opus-4-20250514"),
+        ("us.anthropic.claude-opus-5-5-20261001-v1:0", "claude-opus-5-5"),
+        ("global.anthropic.claude-sonnet-5-v1:0", "claude-sonnet-5"),
+        ("claude-opus-4@20250514", "claude-opus-4-20250514"),
+        ("claude-fable-5-1@20261001", "claude-fable-5-1"),
+    ],
+)
+def test_a_model_has_its_price_under_the_names_of_bedrock_and_vertex(name: str, model: str) -> None:
+    assert listed_values(name) == listed_values(model)
+    assert listed_values(model) is not None

@@ -21,6 +21,8 @@ FIELDS: Final = (
 )  # fmt: skip
 # Some routers write the date of a model without dashes: gpt-5.2-20251211.
 _COMPACT_DATE: Final = re.compile(r"-(20\d\d)(\d\d)(\d\d)$")
+# Bedrock adds a version, and Vertex separates the date by an @.
+_VERSION: Final = re.compile(r"-v\d+(?::\d+)?$")
 Rule = tuple[Any, ...]
 # Bedrock and other routers put regions and vendors before a model's own name.
 _ROUTED: Final = re.compile(r"(?:[a-z]{2,6}(?:-gov)?\.)?[a-z0-9-]+\.(?=[a-z])")
@@ -79,4 +81,6 @@ def _spellings(model: str) -> Iterator[str]:
     """Yield a name, then the same without routing prefix (`openai/…`, `us.anthropic.…`)."""
     bare = model.rsplit("/", 1)[-1]
     dashed = _COMPACT_DATE.sub(r"-\1-\2-\3", bare)
-    yield from dict.fromkeys((model, bare, _ROUTED.sub("", bare, count=1), dashed))
+    routed = _ROUTED.sub("", bare, count=1)
+    yield from dict.fromkeys((model, bare, routed, dashed))
+    yield _VERSION.sub("", routed).replace("@", "-")
