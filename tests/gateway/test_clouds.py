@@ -1,4 +1,4 @@
-"""Anthropic's models on Bedrock: the stream of a reply and restarts."""
+"""Anthropic's models on Bedrock: the stream of a reply, restarts, and prices of the user."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from sightline.config import Settings
 from sightline.context.dialects import DIALECTS, decode
 from sightline.context.dialects.bedrock import InvokeDecoder
 from sightline.context.dialects.events import Event, Stopped, Usage
+from sightline.context.dialects.profiles import price_layer
 from sightline.context.ledger import Ledger
-from sightline.gateway.observer import Observer, Passing
+from sightline.gateway.observer import Observer, Passing, passed_of
+from sightline.inspector.reader import RecordReader
 from support.vendors.answers import Call, Says, says
 from support.vendors.apis import anthropic, aws_event
 
@@ -87,3 +90,25 @@ def test_a_conversation_on_bedrock_goes_on_when_the_gateway_was_restarted(tmp_pa
     assert again.loss is not None
     assert again.loss.cause == "expired"
     assert again.cost_usd == pytest.approx((20_000 * 1 + 10 * 5) / 1_000_000)
+
+
+def test_the_inspector_shows_the_users_prices_when_the_list_has_none(tmp_path: Path) -> None:
+    prices = "10/20/1/10"
+    with Ledger(tmp_path / "l.db") as ledger:
+        observer = Observer(ledger)
+        for texts, at, used in ((["hello"], 0.0, READ), (["hello", "go on"], 400.0, AGAIN)):
+            assert observer.observe(passing(texts, at, used, "mine")).cost_usd is None
+        [session] = ledger.sessions.recent()
+        reader = RecordReader(ledger, Settings(prices={"mine": prices}))
+        costs = [row["cost_usd"] for row in reader.turns(session.id)["turns"]]
+        unknown = [row["cost_usd"] for row in RecordReader(ledger).turns(session.id)["turns"]]
+        chosen = reader.index(session.id, "cost>0.2")["turns"]
+        last = passed_of(ledger.exchanges.list(session.id)[-1], [price_layer("mine", prices, "")])
+    assert costs == [
+        pytest.approx((5_000 * 10 + 15_000 * 1 + 10 * 20) / 1_000_000),
+        pytest.approx((20_000 * 10 + 10 * 20) / 1_000_000),
+    ]
+    assert unknown == [None, None]
+    assert chosen == [2]
+    assert last.loss is not None
+    assert last.loss.cost == pytest.approx(last.loss.tokens * (10 - 1) / 1_000_000)

@@ -30,6 +30,8 @@ from sightline.cli.options import (
     users_option,
 )
 from sightline.cli.out import Progress, counted, notice, say, tell, write_json_lines
+from sightline.context.dialects.profile import Layer
+from sightline.context.dialects.profiles import price_layer
 from sightline.context.ledger import Ledger, Session
 from sightline.context.messages.gate import Gate, shown_text
 from sightline.errors import InvalidInput, LedgerUnavailable, SightlineError
@@ -74,14 +76,20 @@ def _json_option(command: _F, **settings: Any) -> _F:
     return click.option("--json", "as_json", is_flag=True, help=words, **settings)(command)
 
 
+def _price_option(command: _F, **settings: Any) -> _F:
+    form, words = "MODEL=IN/OUT/READ/WRITE", "Prices of a model, in dollars per million tokens."
+    option = click.option("--price", "prices", multiple=True, metavar=form, help=words, **settings)
+    return option(command)
+
+
 def _behind(command: _F) -> _F:
-    """Take the group's `--db` and `--json` behind a subcommand's name, too."""
+    """Take the group's `--db`, `--json` and `--price` behind a subcommand's name, too."""
 
     def take(context: click.Context, option: click.Parameter, value: object) -> None:
         if value:
             context.obj[option.name] = value
 
-    for option in (db_option, _json_option):
+    for option in (db_option, _json_option, _price_option):
         command = option(command, expose_value=False, callback=take)
     return command
 
@@ -108,6 +116,7 @@ def _behind(command: _F) -> _F:
     help="Put the state of apps behind each request: all of it, or once and then what changed.",
 )  # fmt: skip
 @users_option
+@_price_option
 @_json_option
 @click.pass_context
 def gateway(context: click.Context, /, **options: Any) -> None:
@@ -150,9 +159,9 @@ def _run(context: click.Context, program: tuple[str, ...]) -> None:
 def report(context: click.Context, session: str | None, html: Path | None) -> None:
     """Say what a recorded session cost and lost, request by request; without one, the last."""
     with Ledger(ledger_path(context.obj["db"]), mode="read") as ledger:
-        found = _recorded(ledger, session)
+        found, prices = _recorded(ledger, session), _price_layers(context.obj["prices"])
         kept = sorted(ledger.exchanges.list(found.id), key=lambda one: one.sent_at)
-        passed = [passed_of(one) for one in kept]
+        passed = [passed_of(one, prices) for one in kept]
     if html is not None:
         about = f"session {found.id}, {found.kind or 'no gateway'}, {found.project}"
         if any(one.source for one in passed):
@@ -187,8 +196,9 @@ def import_(context: click.Context, paths: tuple[Path, ...]) -> None:
     """
     from sightline.gateway.imports import import_transcripts
 
+    prices = _price_layers(context.obj["prices"])
     with Ledger(ledger_path(context.obj["db"])) as ledger, Progress("files read") as progress:
-        done = import_transcripts(ledger, paths, progress)
+        done = import_transcripts(ledger, paths, progress, prices)
     skipped = {why: count for why, count in done.skipped.items() if count}
     if context.obj["as_json"]:
         counts = {"files": done.files, "new": done.new, "known": done.known}
@@ -200,6 +210,15 @@ def import_(context: click.Context, paths: tuple[Path, ...]) -> None:
     if done.new:
         say(*summary_lines(summarise(done.passed)))
         say(f"sessions {', '.join(map(str, done.sessions))}; see one: sightline gateway report ID")
+
+
+def _price_layers(options: Sequence[str]) -> list[Layer]:
+    """Return the user's prices: those of the configuration, and of `--price`, which win."""
+    from sightline.agent.models.choose import price_layers
+
+    pairs = (option.partition("=") for option in options)
+    given = [price_layer(model, price, "--price") for model, _, price in pairs]
+    return price_layers(loaded_config().settings) + given
 
 
 def _recorded(ledger: Ledger, reference: str | None) -> Session:
@@ -225,6 +244,7 @@ async def _serve(
     record: Literal["on", "off"],
     tail: Literal["off", "whole", "session"],
     users: Users,
+    prices: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Pass requests on while a program runs, or until interrupted.
@@ -240,7 +260,8 @@ async def _serve(
         ledger = _ledger(db) if record == "on" else None
         live = None if tail == "off" else await _live_tail(stack, tail, ledger)
         agent = Path(program[0]).name if program else ""
-        observer = Observer(ledger, project=str(current_directory()), agent=agent)
+        project = str(current_directory())
+        observer = Observer(ledger, project=project, agent=agent, prices=_price_layers(prices))
         shares_terminal = sys.stdout.isatty() and sys.stderr.isatty()
         screen = _Screen(as_json=as_json, held=bool(program) and shares_terminal)
         listening = listen(port)

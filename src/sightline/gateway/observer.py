@@ -26,7 +26,7 @@ from sightline.context.dialects.bedrock import InvokeDecoder
 from sightline.context.dialects.decoder import read_error
 from sightline.context.dialects.drift import Loss, extra_price, lifetime_s
 from sightline.context.dialects.events import Stopped, Usage, UsageArrived, cost
-from sightline.context.dialects.profile import Profile
+from sightline.context.dialects.profile import Layer, Profile
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.exchanges import Exchange, NewExchange
@@ -89,10 +89,17 @@ class Passed(msgspec.Struct, frozen=True, omit_defaults=True):
     leaves: int = 0
 
 
-def passed_of(kept: Exchange) -> Passed:
-    """Read what was found out about an exchange that is in a ledger."""
+def passed_of(kept: Exchange, prices: Sequence[Layer] = ()) -> Passed:
+    """Return the details of an exchange from a ledger. `prices` of its model replace its cost."""
     row = {"session": "", "api": kept.api, "model": kept.model, "bytes": kept.bytes}
-    return msgspec.convert({**kept.about, **row, "exchange": kept.id}, Passed)
+    passed = msgspec.convert({**kept.about, **row, "exchange": kept.id}, Passed)
+    if (usage := passed.usage) is None or not any(one.matches(kept.model) for one in prices):
+        return passed
+    now = profile_for(kept.api, kept.model, prices).prices
+    if (loss := passed.loss) is not None:
+        extra = extra_price(now, usage.cache_write_tokens) or 0.0
+        loss = msgspec.structs.replace(loss, cost=loss.tokens * extra / MILLION)
+    return msgspec.structs.replace(passed, cost_usd=cost(usage, now), loss=loss)
 
 
 def about_of(passed: Passed) -> dict[str, Any]:
@@ -186,7 +193,11 @@ class Traffic:
 class Observer:
     """Compares every request with those before it, and keeps both in a ledger if there is one."""
 
-    def __init__(self, ledger: Ledger | None = None, *, project: str = "", agent: str = "") -> None:
+    def __init__(
+        self, ledger: Ledger | None = None, *, project: str = "", agent: str = "",
+        prices: Sequence[Layer] = (),
+    ) -> None:  # fmt: skip
+        self._prices = prices
         self._ledger = ledger
         self._file = None if ledger is None else _file_of(ledger)
         self._project = project
@@ -236,7 +247,7 @@ class Observer:
         session = session_key(passing.headers, body)
         self._recall(session)
         stopped, usage = _answer(passing, body)
-        profile = profile_of(body)
+        profile = profile_of(body, self._prices)
         whole = self._whole(body)
         matched = None if whole is None else self._traffic.match(session, whole)
         loss = None
@@ -456,10 +467,10 @@ def lifetime_of(body: RequestBody, profile: Profile) -> float:
     return next(filter(None, map(lifetime_s, spans)), 0.0)
 
 
-def profile_of(body: RequestBody) -> Profile:
-    """Find the profile of a request's model, or of its API where nobody knows the model."""
+def profile_of(body: RequestBody, prices: Sequence[Layer] = ()) -> Profile:
+    """Return the profile of a request's model with the user's prices, or that of its API."""
     try:
-        return profile_for(body.api, body.model)
+        return profile_for(body.api, body.model, prices)
     except SightlineError:
         return profile_for(body.api)
 

@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sightline.agent.host.journal import Journal, Recorded, RequestLine
-from sightline.agent.models.choose import reach_of
+from sightline.agent.models.choose import price_layers, reach_of
 from sightline.agent.plugins.run import choices, runner_of
 from sightline.config import Settings
 from sightline.context.dialects import endpoints
@@ -114,7 +114,7 @@ class RecordReader:
         self._settings = settings or Settings()
         self._env = env
         self._records = Records(ledger)
-        self._agents = AgentRecords(ledger, self._open_journal)
+        self._agents = AgentRecords(ledger, self._open_journal, price_layers(self._settings))
         self._turns = TurnRecords(ledger, self._open_journal)
         self._journal: Journal | None = None
         self._journal_lock = threading.Lock()
