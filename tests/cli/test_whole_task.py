@@ -54,7 +54,7 @@ decision = "approve"
 
 [[policy]]
 app = "workspace"
-command = "git commit"
+command = "git commit -qam 'Let ducks fly'"
 decision = "approve"
 """
 

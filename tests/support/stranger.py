@@ -44,7 +44,8 @@ def tell(value): print(json.dumps(value), flush=True)
 # Python is loaded before the user changes: the other user may not be able to read it.
 _KNOCK = """
 import encodings.idna, os, socket, struct
-os.setgroups([]); os.setgid({uid}); os.setuid({uid})
+if os.getuid() != {uid}:
+    os.setgroups([]); os.setgid({uid}); os.setuid({uid})
 with socket.create_connection(({host!r}, {port})) as line:
     line.sendall({request!r})
     if {resets}:

@@ -184,7 +184,7 @@ WALK = (
     "verify --db LEDGER",
 )
 VARIES = re.compile(
-    r"[0-9a-f]{64}|[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\dT[\d:.]+Z|[\d.]+ (?:kB|bytes)"
+    r"[0-9a-f]{64}|[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\d[T ][\d:.]+Z?|[\d.]+ (?:kB|bytes)"
 )
 
 
