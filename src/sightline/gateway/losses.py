@@ -32,8 +32,8 @@ from sightline.gateway.bodies import (
 )
 
 SHOWN_CHARS: Final = 160
-TOLD_CHARS: Final = 400  # of a text that can stand for what was said before it
-FOLDED_UNITS: Final = 6  # that such a text stands for, at least
+TOLD_CHARS: Final = 200  # of a text that can stand for what was said before it
+FOLDED_UNITS: Final = 4  # that such a text stands for, at least
 GROWN_CHARS: Final = 24  # that such a text has, at least, from which another one grows
 LOOKBACK: Final = 20  # blocks before a mark in which an earlier entry is looked for
 

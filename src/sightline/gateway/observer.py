@@ -81,8 +81,8 @@ class Passed(msgspec.Struct, frozen=True, omit_defaults=True):
     it, and `leaves` counts the bytes of that which the next one will not have. One of a transcript
     has a `source`: then status, size and times are not known. `conversation` counts from 1 in its
     session, `joined_by` says how it was found, `parent` is the exchange whose call started a
-    sub-agent, and `anchors` are what a later request is found by. `tail_key` names what the live tail
-    keeps for it.
+    sub-agent, and `anchors` are what a later request is found by. `tail_key` names what the live
+    tail keeps for it.
     """
 
     session: str

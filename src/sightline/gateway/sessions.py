@@ -29,7 +29,7 @@ import msgspec
 from sightline.context.dialects.drift import common_start
 from sightline.context.dialects.events import Usage
 from sightline.gateway.bodies import CALLS, MODEL, RESULTS, RequestBody, Unit, remember
-from sightline.gateway.losses import common_units, is_summary, nearly
+from sightline.gateway.losses import common_units, is_grown, is_summary, nearly
 
 Role: TypeAlias = Literal["main", "sub_agent", "side", "warm"]
 LANES: Final = 64
@@ -45,11 +45,11 @@ NEWEST: Final = 8  # anchors of a conversation that are stored
 ANCHOR_BYTES: Final = 12
 SAME_MESSAGES: Final = 4  # that two requests share only if they are of one conversation
 CHAINS: Final = 1_024
-BETWEEN: Final = 16  # requests of a credential that the first of a conversation is compared with
+BETWEEN: Final = 16  # requests of a program that the first of a conversation is compared with
 _SAMPLE: Final = 32
 _TEXT: Final = 4_000  # characters of a text that are read
 # In this order: the first that a request has is its session.
-_HEADERS: Final = (
+SESSION_HEADERS: Final = (
     "x-claude-code-session-id", "session-id", "session_id", "thread-id", "x-session-id",
     "x-session-affinity", "x-opencode-session", "x-conversation-id", "x-grok-conv-id",
     "x-litellm-session-id", "helicone-session-id",
@@ -59,7 +59,7 @@ _ABOVE: Final = frozenset({"system", "developer", "tool"})
 
 def strong_id(headers: Mapping[str, str], body: RequestBody) -> str:
     """Find the id that is the session, empty if an agent names none."""
-    return next(filter(None, map(headers.get, _HEADERS)), "") or body.session
+    return next(filter(None, map(headers.get, SESSION_HEADERS)), "") or body.session
 
 
 def key_of(name: str) -> str:
@@ -233,9 +233,10 @@ class TalkSessions:
             one.answered = _squeezed(answer.text)
             if not look.body.warms:
                 one.bases.append(answer.earlier)
-                recent = self._recent.get(_home(request)) or deque(maxlen=BETWEEN)
+                key = _program(request)
+                recent = self._recent.get(key) or deque(maxlen=BETWEEN)
                 recent.append(answer.earlier)
-                remember(self._recent, _home(request), recent, LANES)
+                remember(self._recent, key, recent, CHAINS)
             new = _marks_of_answer(answer)
             lane.answers.append((answer, one))
         one.newest += [mark for mark in new if mark not in one.newest]
@@ -298,7 +299,8 @@ class TalkSessions:
             lane.conversations.popitem(last=False)[1].is_gone = True
         base = None
         if of is None:
-            near = [e for e in self._recent.get(_home(request), ()) if is_like(e.body, look.body)]
+            recent = self._recent.get(_program(request), ())
+            near = [one for one in recent if _is_like(one.body, look.body)]
             base = near[-1] if near else None
         return Placement(one, joined_by, one.role, base=base, between=base is not None)
 
@@ -316,7 +318,8 @@ class _Look:
         self.has_model = any(unit.role in MODEL or unit.kind in CALLS for unit in parts)
         texts = [u.text for u in parts if u.kind in _TEXTS and u.role not in MODEL | _ABOVE]
         self.questions = "\n".join(texts)
-        first = next((text for text in texts if not text.lstrip().startswith("<")), "")
+        plain = (text for text in texts if not text.lstrip().startswith("<"))
+        first = next(plain, texts[0] if texts else "")
         self.first = first[:MOST_QUOTED].strip()
         self.start = [unit.digest.hex() for unit in units[:2]]
 
@@ -334,6 +337,12 @@ def _endings(body: RequestBody) -> list[int]:
 
 def _home(request: TalkRequest) -> tuple[str, str, str]:
     return request.home[0], request.home[1], request.body.api
+
+
+def _program(request: TalkRequest) -> tuple[str, ...]:
+    """Name what requests of one program have in common: the model and its tools."""
+    tools = sorted(unit.name for unit in request.body.tools)
+    return (*_home(request), request.body.model, *tools)
 
 
 # The steps, in their order.
@@ -550,12 +559,8 @@ def is_same_speaker(old: RequestBody, new: RequestBody) -> bool:
     return old.model == new.model and not (mine and theirs)
 
 
-def is_like(old: RequestBody, new: RequestBody) -> bool:
-    """Whether two first requests are of one program: its model, tools and part of its words."""
-    if old.api != new.api or old.model != new.model:
-        return False
-    if {unit.name for unit in old.tools} != {unit.name for unit in new.tools}:
-        return False
+def _is_like(old: RequestBody, new: RequestBody) -> bool:
+    """Whether instructions begin or end alike, or are none."""
     mine, theirs = _instructions(old), _instructions(new)
     ends = common_start(mine, theirs), common_start(mine[::-1], theirs[::-1])
     return max(ends) >= BEGINNING or mine == theirs

@@ -267,6 +267,9 @@ CAUSES: Final[dict[str, tuple[str, str]]] = {
 # pydantic-ai and Claude Code call a cache collapsed beyond these: 5 % and 2,000 tokens.
 SLACK_SHARE: Final = 0.05
 SLACK_TOKENS: Final = 2_000
+# OpenAI, "Prompt caching": a cache is read in blocks of so many. What changed costs one, at least.
+BLOCK_TOKENS: Final = 128
+CLOCK_TOKENS: Final = 16  # but a clock is named at once: it will cost more
 _SPANS: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0}
 # What a change is called that the host plans, or that a place in the prompt explains.
 _KINDS: Final = {"fold": "folded", "tier": "result_cut", "named": "named"}
@@ -333,7 +336,8 @@ def missed(
         cost = None if extra_price is None else tokens * extra_price / MILLION
         return Loss(cause, tokens, cost, detail=detail)
 
-    if cause and read < (1 - SLACK_SHARE) * could:
+    little = CLOCK_TOKENS if cause in ("date", "random") else BLOCK_TOKENS
+    if cause and could - read > min(SLACK_SHARE * could, little):
         share = shared / whole if whole else 1.0
         return loss(cause, min(int(could * (1 - share)), could - read), detail)
     expected = int(kept * shared / whole) if whole else kept
