@@ -3,7 +3,7 @@
     python -m benchmarks.agents SET.jsonl             agent → `sightline gateway` → a vendor
     python -m benchmarks.agents SET.jsonl --no-ids    without the ids of sessions and users
     python -m benchmarks.agents own                   the set of `benchmarks.agents_own`
-    python -m benchmarks.agents frozen FAULTS.jsonl   the frozen cases, 24 sessions in a lane
+    python -m benchmarks.agents frozen FAULTS.jsonl N   each Nth frozen case, 24 sessions in a lane
 
 A set has one request in a line, in the order of sending, with the truth about it: its conversation,
 its session, why the cache was lost and where. The vendor on loopback has a prefix cache of each
@@ -206,7 +206,7 @@ def vendor(lines: Sequence[Line]) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def do_POST(self) -> None:  # noqa: N802 - the name that the base class calls
+        def do_POST(self) -> None:
             data = self.rfile.read(int(self.headers["content-length"]))
             line = lines[int(self.headers["x-number"])]
             status = line.get("status", 200)
@@ -245,7 +245,8 @@ def without_ids(line: Line) -> Line:
 
 _KEYS: Final = {
     "anthropic": ("x-api-key", "{}"), "gemini": ("x-goog-api-key", "{}"),
-    "openai-chat": ("authorization", "Bearer {}"), "openai-responses": ("authorization", "Bearer {}"),
+    "openai-chat": ("authorization", "Bearer {}"),
+    "openai-responses": ("authorization", "Bearer {}"),
 }  # fmt: skip
 
 
@@ -260,7 +261,9 @@ def play(lines: Sequence[Line], db: Path) -> list[tuple[int, Line]]:
         )
         assert process.stdout is not None
         try:
-            found = (re.match(r"export (\w+)='?([^'\n]+)", process.stdout.readline()) for _ in "123")
+            found = (
+                re.match(r"export (\w+)='?([^'\n]+)", process.stdout.readline()) for _ in "123"
+            )
             ways = {match[1]: match[2] for match in found if match}
             for line in lines:
                 way = ways[_UPSTREAM.get(line["api"], "OPENAI_BASE_URL")].removesuffix("/v1")
@@ -302,7 +305,7 @@ def is_placed(line: Line, loss: Mapping[str, Any]) -> bool:
     )
     if top in _SYSTEM or mine in _SYSTEM:
         in_chat = line["api"] == "openai-chat" and {top, mine} & {"messages"}
-        return top in _SYSTEM and mine in _SYSTEM or bool(in_chat)
+        return (top in _SYSTEM and mine in _SYSTEM) or bool(in_chat)
     return top == mine and (not index or not number or index[1] == number[1])
 
 
@@ -341,7 +344,9 @@ def score(lines: Sequence[Line], kept: Sequence[tuple[int, Line]]) -> dict[str, 
                               "uncertain": uncertain}  # fmt: skip
     for kind, found in ids.items():
         owners = Counter(one for mine in found.values() for one in mine)
-        right = [name for name, mine in found.items() if len(mine) == 1 and owners[next(iter(mine))] == 1]
+        right = [
+            name for name, mine in found.items() if len(mine) == 1 and owners[next(iter(mine))] == 1
+        ]
         right = [name for name in found if name in set(right)]
         mixed = sum(any(owners[one] > 1 for one in mine) for mine in found.values())
         result[f"{kind}s"] = len(found)
@@ -359,7 +364,7 @@ def main(words: Sequence[str]) -> None:
     elif words[0] == "frozen":
         from benchmarks.agents_own import frozen
 
-        lines = list(frozen(Path(words[1])))
+        lines = list(frozen(Path(words[1]), int(words[2]) if words[2:] else 1))
     else:
         lines = [json.loads(text) for text in Path(words[0]).read_text("utf-8").splitlines()]
     if "--no-ids" in words:

@@ -25,8 +25,12 @@ SMALL: Final = {
     "anthropic": "claude-haiku-4-5", "openai-chat": "gpt-5.5-mini",
     "openai-responses": "gpt-5.5-mini", "gemini": "gemini-2.5-flash-lite",
 }  # fmt: skip
+SYSTEM: Final = {
+    "anthropic": "system[0]", "openai-chat": "messages[0]", "openai-responses": "instructions",
+    "gemini": "systemInstruction",
+}  # fmt: skip
 Line = dict[str, Any]
-# A part of a conversation: (who, text) or ("call", id, name, arguments) or ("result", id, name, text)
+# Of a conversation: (who, text), ("call", id, name, arguments) or ("result", id, name, text)
 Part = tuple[Any, ...]
 
 
@@ -129,8 +133,7 @@ class Shape:
 
     def where(self, section: str, index: int = 0) -> str:
         if section == "system":
-            return {"anthropic": "system[0]", "openai-chat": "messages[0]",
-                    "openai-responses": "instructions", "gemini": "systemInstruction"}[self.api]  # fmt: skip
+            return SYSTEM[self.api]
         if section == "tools":
             return "tools[0]" if self.api == "gemini" else f"tools[{index}]"
         name = {"anthropic": "messages", "openai-chat": "messages", "openai-responses": "input",
@@ -179,8 +182,8 @@ class Maker:
                 if calls:
                     self.calls += 1
                     name = f"call_{self.name}_{self.calls}"
-                    call = {"id": name, "name": shape.tools[0]["name"],
-                            "arguments": {"path": words(self.rng, 2), "limit": self.calls}}  # fmt: skip
+                    given = {"path": words(self.rng, 2), "limit": self.calls}
+                    call = {"id": name, "name": shape.tools[0]["name"], "arguments": given}
                     reply = {"text": "", "calls": [call]}
                 yield sent, {"conversation": conversation, "reply": reply,
                              "cause": None if is_first or not where else cause,
@@ -289,13 +292,20 @@ def _family(made: Maker) -> Turns:
     yield title, {"conversation": "title", "role": "side", "reply": {"text": "A title of it"}}
     sent, line = next(turns)
     task = words(made.rng, 30)
-    call = {"id": f"task_{made.name}", "name": shape.tools[1]["name"], "arguments": {"prompt": task}}
+    call = {
+        "id": f"task_{made.name}",
+        "name": shape.tools[1]["name"],
+        "arguments": {"prompt": task},
+    }
     line["reply"] = {"text": "", "calls": [call]}
     yield sent, line
     below = made.shape(tools=2)
     below.system[0] = "You are a searcher."
     below.parts = [("user", task)]
-    yield below, {"conversation": "sub", "role": "sub_agent", "reply": {"text": words(made.rng, 30)}}
+    yield (
+        below,
+        {"conversation": "sub", "role": "sub_agent", "reply": {"text": words(made.rng, 30)}},
+    )
     turns.close()
     shape.parts.append(("call", call["id"], call["name"], call["arguments"]))
     shape.parts.append(("result", call["id"], call["name"], words(made.rng, 40)))
@@ -453,11 +463,11 @@ def lines_of(seed: int) -> Iterator[Line]:
 # The frozen cases of `benchmarks/faults.jsonl`, each as a session from its beginning.
 
 
-def frozen(path: Path, lane: int = 24) -> Iterator[Line]:
+def frozen(path: Path, every: int = 1, lane: int = 24) -> Iterator[Line]:
     """Write the cases as sessions of two requests and what came before, so many in one lane."""
     rows = [json.loads(text) for text in path.read_text("utf-8").splitlines()]
     bases = {row["base"]: row["requests"] for row in rows if "requests" in row}
-    cases = [row for row in rows if "kind" in row]
+    cases = [row for row in rows if "kind" in row][::every]
     number = 0
     for start in range(0, len(cases), lane):
         turns = [
@@ -472,7 +482,9 @@ def frozen(path: Path, lane: int = 24) -> Iterator[Line]:
 
 
 def _replayed(row: Line, bases: list[Line], name: str, credential: str) -> list[Line]:
-    before, now = (_patched(base, row[key]) for base, key in zip(bases, ("before", "now"), strict=True))
+    before, now = (
+        _patched(base, row[key]) for base, key in zip(bases, ("before", "now"), strict=True)
+    )
     for one in (before, now):
         one.pop("prompt_cache_key", None)
     key = "messages" if "messages" in before else "input"
@@ -482,10 +494,15 @@ def _replayed(row: Line, bases: list[Line], name: str, credential: str) -> list[
     sent = [({**before, key: said[:at]}, _reply(said[at:])) for at in ends]
     sent += [(before, _reply(after[len(said) :])), (now, {"text": "", "calls": []})]
     lines = []
+    # The cases share two bases: whoever says something in one says it in words of its own.
+    own = {part for one in bases for message in one[key] for part in _texts(message)}
     for body, reply in sent:
         text = json.dumps([body, reply], ensure_ascii=False)
         for prefix in ("toolu_", "call_"):
-            text = re.sub(rf'"{prefix}(?=\\d)', f'"{prefix}{name}_', text)
+            text = re.sub(rf'"{prefix}(?=[0-9])', f'"{prefix}{name}_', text)
+        for words_ in own:
+            quoted = json.dumps(words_, ensure_ascii=False)[1:-1]
+            text = text.replace(quoted, f"{quoted} {name} {words_.split()[-1]}")
         body, reply = json.loads(text)
         is_claude = key == "messages"
         lines.append({
@@ -497,6 +514,13 @@ def _replayed(row: Line, bases: list[Line], name: str, credential: str) -> list[
     is_timed = row["idle_s"] > 60 or row["reported"] == "nothing"
     lines[-1] |= {"cause": None if is_timed else row["cause"] or None, "where": row["path"] or ""}
     return lines
+
+
+def _texts(message: Line) -> Iterator[str]:
+    content = message.get("content") or []
+    for part in [{"text": content}] if isinstance(content, str) else content:
+        if len(part.get("text", "")) > 60 and "<" not in part["text"]:
+            yield part["text"]
 
 
 def _is_model(message: Line) -> bool:

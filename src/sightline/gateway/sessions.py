@@ -459,7 +459,12 @@ def _quoted(look: _Look, lanes: Sequence[_Lane]) -> _Found | None:
         if is_summary(look.body.messages) or (is_long and not bare):
             return _Found(one, "summary")
         return _Found(one, "sub_agent", "sub_agent" if look.body.tools else "side")
-    return None
+    if not is_summary(look.body.messages):
+        return None
+    # A summary that nobody saw being written: of the one conversation that it can stand for.
+    near = [one for one in _all(lanes) if one.requests > 1 and _is_speaker(look, one)]
+    near = [c for c in near if c.connection == look.request.connection] or near
+    return _Found(near[0], "summary") if len(near) == 1 else None
 
 
 def _called(look: _Look, lanes: Sequence[_Lane]) -> _Found | None:
@@ -550,9 +555,13 @@ def is_same_speaker(old: RequestBody, new: RequestBody) -> bool:
         return bool(new.tools) or not old.tools or old.model == new.model
     mine, theirs = _instructions(old), _instructions(new)
     names = _name(mine), _name(theirs)
-    if all(names) and names[0] != names[1]:
+    has_tools = bool({u.name for u in old.tools} & {u.name for u in new.tools})
+    # With the same tools, only a name of one's own is another speaker's.
+    if names[0].lower() != names[1].lower() and all(
+        name.istitle() if has_tools else name for name in names
+    ):
         return False
-    if _is_alike(mine, theirs) or {u.name for u in old.tools} & {u.name for u in new.tools}:
+    if has_tools or _is_alike(mine, theirs):
         return True
     if old.tools or new.tools:
         return False
@@ -589,7 +598,7 @@ def _name(instructions: str) -> str:
     """Read who instructions say that the model is: the last word of the name."""
     found = _NAMED.search(instructions[:300])
     words = [] if found is None else [word for word in found[1].split() if word.isalpha()]
-    return words[-1].lower() if words else ""
+    return words[-1] if words else ""
 
 
 # Which request a request goes on with, by the two of them alone.
