@@ -53,7 +53,7 @@ class Client:
         request = TalkRequest(body, self.moment, ("up", key), name, connection, data)
         placed = self.sessions.assign(request)
         earlier = Earlier(body, self.moment, Usage(4_000, 9)) if answer is not None else None
-        heard = TalkAnswer(answer or "", tuple(calls), response, earlier, int(self.moment))
+        heard = TalkAnswer(answer, tuple(calls), response, earlier, int(self.moment))
         self.sessions.add(request, placed, heard)
         return placed
 

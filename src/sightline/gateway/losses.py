@@ -16,7 +16,13 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.context.dialects.drift import Loss, common_start, missed
+from sightline.context.dialects.drift import (
+    BLOCK_TOKENS,
+    SLACK_TOKENS,
+    Loss,
+    common_start,
+    missed,
+)
 from sightline.context.dialects.events import Usage
 from sightline.gateway.authors import author_of, block_author, is_summary_text, result_author
 from sightline.gateway.authors import is_spaced as is_spaced_only
@@ -35,6 +41,7 @@ SHOWN_CHARS: Final = 160
 TOLD_CHARS: Final = 200  # of a text that can stand for what was said before it
 FOLDED_UNITS: Final = 4  # that such a text stands for, at least
 GROWN_CHARS: Final = 24  # that such a text has, at least, from which another one grows
+PROMPT_CHARS: Final = 4_096  # of equal lines, by which first messages are one prompt
 LOOKBACK: Final = 20  # blocks before a mark in which an earlier entry is looked for
 
 
@@ -94,12 +101,20 @@ def compare(before: RequestBody, now: RequestBody) -> Comparison:
 
 
 def between(before: RequestBody, now: RequestBody) -> Comparison | None:
-    """Compare the tools and instructions of two conversations; None if a person may differ."""
-    tools, system = (x.tools + x.system for x in (before, now))
-    found = compare(*(msgspec.structs.replace(x, messages=(), settings={}) for x in (before, now)))
-    text = found.cause in ("tool_reworded", "tool_schema")
-    cause = author_of(found.before, found.now) if text else found.cause
-    if not tools + system or cause not in _UNCHOSEN:
+    """Compare what two conversations have in common by design; None if a person may differ.
+
+    That is their tools and instructions, and a long prompt in the first message.
+    """
+    one, other = (x.messages[0].text if x.messages else "" for x in (before, now))
+    lines = set(one.splitlines()) & set(other.splitlines())
+    kept = 1 if sum(map(len, lines)) >= PROMPT_CHARS else 0
+    parts = [
+        msgspec.structs.replace(x, messages=x.messages[:kept], settings={}) for x in (before, now)
+    ]
+    found = compare(*parts)
+    is_tool = found.cause in ("tool_reworded", "tool_schema")
+    cause = author_of(found.before, found.now) if is_tool else found.cause
+    if cause not in _UNCHOSEN:
         return None
     whole = sum(unit.size for unit in before.units)
     return msgspec.structs.replace(found, whole=whole, detail="between conversations")
@@ -187,6 +202,7 @@ def verdict(
         compared = msgspec.structs.replace(compared, cause="")
     if could < least_tokens:
         return None
+    is_seen = compared.setting is not None or (is_unmarked and compared.mark >= 0)
     loss = missed(
         could,
         usage.cache_read_tokens,
@@ -197,6 +213,7 @@ def verdict(
         idle_s=idle_s,
         lifetime_s=lifetime_s,
         least_tokens=least_tokens,
+        slack_tokens=BLOCK_TOKENS if is_seen else SLACK_TOKENS,
         is_unmarked=is_unmarked,
         setting=compared.setting,
         is_out_of_reach=claude and not _reaches_back(now, compared.units),

@@ -266,10 +266,11 @@ class Observer:
             price_source="unknown" if price is None else PRICES,
             trouble=ALIKE if placed.is_alike else "",
         )
-        answer = TalkAnswer()
-        if passing.status < 400 and not passing.cut and whole is not None:
-            answer = _answer_of(stopped, _earlier(whole, passing.at, known))
-            self._hold(passing, whole, answer.response_id)
+        answer = TalkAnswer(None)
+        if passing.status < 400:
+            earlier = None if whole is None else _earlier(whole, passing.at, known)
+            answer = _answer_of(None if passing.cut else stopped, earlier)
+            self._hold(passing, request.body, answer.response_id)
         known = msgspec.structs.replace(
             known, anchors=self._talks.add(request, placed, answer).hex()
         )
@@ -479,10 +480,10 @@ def _request(passing: Passing, body: RequestBody) -> TalkRequest:
     )
 
 
-def _answer_of(stopped: Stopped | None, earlier: Earlier) -> TalkAnswer:
+def _answer_of(stopped: Stopped | None, earlier: Earlier | None) -> TalkAnswer:
     """Read what a later request repeats of a reply."""
     if stopped is None:
-        return TalkAnswer(earlier=earlier)
+        return TalkAnswer(None, earlier=earlier)
     calls = [
         (call.id, call.name, msgspec.json.encode(call.arguments).decode())
         for call in stopped.message.tool_calls

@@ -96,9 +96,9 @@ class TalkRequest:
 
 @dataclass(slots=True)
 class TalkAnswer:
-    """What the vendor said. `number` is that of the exchange in the ledger, once it has one."""
+    """What the vendor said, None for nothing. `number` is its exchange's, once it has one."""
 
-    text: str = ""
+    text: str | None
     calls: tuple[tuple[str, str, str], ...] = ()  # id, name, arguments as JSON
     response_id: str = ""
     earlier: Earlier | None = None
@@ -227,17 +227,14 @@ class TalkSessions:
             one.body, one.ending = look.body, look.prefix[-1]
         if one.requests == 1:
             one.given, one.first, one.questions = frozenset(look.marks), look.first, look.questions
-        one.answered = None
-        new: list[bytes] = []
-        if answer.earlier is not None:
-            one.answered = _squeezed(answer.text)
-            if not look.body.warms:
-                one.bases.append(answer.earlier)
-                key = _program(request)
-                recent = self._recent.get(key) or deque(maxlen=BETWEEN)
-                recent.append(answer.earlier)
-                remember(self._recent, key, recent, CHAINS)
-            new = _marks_of_answer(answer)
+        one.answered = None if answer.text is None else _squeezed(answer.text)
+        if answer.earlier is not None and not look.body.warms:
+            one.bases.append(answer.earlier)
+            recent = self._recent.get(_program(request)) or deque(maxlen=BETWEEN)
+            recent.append(answer.earlier)
+            remember(self._recent, _program(request), recent, CHAINS)
+        new = _marks_of_answer(answer)
+        if new:
             lane.answers.append((answer, one))
         one.newest += [mark for mark in new if mark not in one.newest]
         for mark in chain(look.marks - one.given, new):
@@ -383,13 +380,15 @@ def _by_answers(look: _Look, lanes: Sequence[_Lane]) -> _Found | None:
 
 
 def _latest(look: _Look, ranks: Mapping[Talk, tuple[int, ...]]) -> tuple[Talk, bool] | None:
-    """Choose the best; of equals that of the same connection, then the latest: that is a guess."""
+    """Choose the best; of equals that of the same connection. Another choice is a guess."""
     if not ranks:
         return None
     full = {c: (rank, c.connection == look.request.connection) for c, rank in ranks.items()}
     best = max(full, key=lambda one: (full[one], one.order))
     as_good = [one for one in full if full[one] == full[best] and one.session != best.session]
-    return best, bool(as_good)
+    # Of agents that run at once, the one that waits longest asks next.
+    near = [one for one in as_good if best.order - one.order < RECENT]
+    return min([best, *near], key=lambda one: one.order), bool(as_good)
 
 
 def _extended(look: _Look, lanes: Sequence[_Lane]) -> _Found | None:
@@ -433,18 +432,19 @@ def _is_grown(old: Sequence[Unit], new: Sequence[Unit]) -> bool:
 
 def _retried(look: _Look, lanes: Sequence[_Lane]) -> _Found | None:
     """Find an unanswered request with the same messages."""
-    for one in reversed(list(_all(lanes))):
-        is_open = one.answered is None and one.body is not None and one.ending == look.prefix[-1]
-        is_same = look.request.digest == one.digest or look.request.connection == one.connection
-        if is_open and is_same and len(one.last) + 1 == len(look.prefix):
-            return _Found(one, "retry")
-    return None
+    is_same = {
+        one: (one.digest == look.request.digest,)
+        for one in _all(lanes)
+        if one.body is not None and one.answered is None and one.ending == look.prefix[-1]
+    }
+    found = _latest(look, is_same)
+    return None if found is None else _Found(found[0], "retry", is_alike=found[1])
 
 
 def _quoted(look: _Look, lanes: Sequence[_Lane]) -> _Found | None:
     """Find an answer that is quoted: a summary, a history as text, the next agent's task."""
     for answer, by in reversed([both for lane in lanes for both in lane.answers]):
-        text = answer.text.strip()
+        text = (answer.text or "").strip()
         middle = len(text) // 2 - MIDDLE // 2
         is_long = len(text) >= LONG
         quote = text[middle : middle + MIDDLE] if is_long else text
@@ -680,7 +680,8 @@ def _marks_of(unit: Unit) -> tuple[bytes, ...]:
 
 
 def _marks_of_answer(answer: TalkAnswer) -> list[bytes]:
-    found = [_mark("text", _squeezed(answer.text))] if len(answer.text.strip()) >= QUOTE else []
+    text = answer.text or ""
+    found = [_mark("text", _squeezed(text))] if len(text.strip()) >= QUOTE else []
     for call, name, arguments in answer.calls:
         given = _sorted(arguments)
         # Gemini need not give a call an id.
