@@ -156,20 +156,22 @@ def _output(reply: Line) -> list[Line]:
 
 def answer(line: Line, used: tuple[int, int, int]) -> Line:
     """Write a reply as its vendor does, in one piece."""
+    usage: Line
+    parts: list[Line]
     tokens, read, written = used
     reply = line.get("reply") or {}
     text, calls = reply.get("text", ""), reply.get("calls") or []
     name = reply.get("id") or f"id_{line['n']}"
     if line["api"] == "anthropic":
-        content = [{"type": "text", "text": text}] if text else []
-        content += [
+        parts = [{"type": "text", "text": text}] if text else []
+        parts += [
             {"type": "tool_use", "id": c["id"], "name": c["name"], "input": c["arguments"]}
             for c in calls
         ]
         usage = {"input_tokens": tokens - read - written, "cache_read_input_tokens": read,
                  "cache_creation_input_tokens": written, "output_tokens": 9}  # fmt: skip
         return {"id": name, "type": "message", "role": "assistant", "model": "m",
-                "content": content, "stop_reason": "tool_use" if calls else "end_turn",
+                "content": parts, "stop_reason": "tool_use" if calls else "end_turn",
                 "stop_sequence": None, "usage": usage}  # fmt: skip
     if line["api"] == "openai-chat":
         made = [
@@ -284,6 +286,7 @@ def play(lines: Sequence[Line], db: Path) -> list[tuple[int, Line]]:
         finally:
             process.terminate()
             process.wait(timeout=120)
+            process.stdout.close()
             for client in clients.values():
                 client.close()
     with Ledger(db, mode="read") as ledger:
@@ -327,11 +330,11 @@ def score(lines: Sequence[Line], kept: Sequence[tuple[int, Line]]) -> dict[str, 
         if cause:
             causes += 1
             is_named = loss is not None and loss["cause"] == cause
-            is_right = is_named and is_placed(line, loss)
+            is_right = is_named and is_placed(line, loss or {})
             named, placed = named + is_named, placed + is_right
             if not is_right:
-                found = "nothing" if loss is None else f"{loss['cause']} at {loss.get('path')}"
-                wrong[f"{cause} at {line.get('where')} called {found}: {note}"] += 1
+                called = "nothing" if loss is None else f"{loss['cause']} at {loss.get('path')}"
+                wrong[f"{cause} at {line.get('where')} called {called}: {note}"] += 1
         else:
             quiet += 1
             if loss is not None and loss.get("detail") == BETWEEN:

@@ -9,7 +9,7 @@ import copy
 import json
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -141,7 +141,7 @@ class Shape:
         return f"{name}[{index + (self.api == 'openai-chat')}]"
 
 
-Turns = Iterator[tuple[Shape, Line]]  # a request, and what the line has besides
+Turns = Generator[tuple[Shape, Line], None, None]  # a request, and what the line has besides
 
 
 class Maker:
@@ -179,6 +179,7 @@ class Maker:
                 where = "" if change is None else change(sent, turn * 2 + (not calls))
                 is_first = turn == 0 and (calls or not shape.tools)
                 reply: Line = {"text": text or words(self.rng, 30), "calls": []}
+                call: Line = {}
                 if calls:
                     self.calls += 1
                     name = f"call_{self.name}_{self.calls}"
@@ -242,9 +243,9 @@ def _agents(api: str, rng: random.Random) -> Iterator[tuple[str, Turns]]:
                 extra = {name: "constant"}
                 yield f"a clock, constant {name}", plain("key", _clock(0), "date", extra=extra)
     else:
-        extra = {"metadata": {"user_id": "constant"}} if api == "anthropic" else {}
+        given = {"metadata": {"user_id": "constant"}} if api == "anthropic" else {}
         for _ in range(2):
-            yield "a clock, constant user", plain("key", _clock(0), "date", extra=extra)
+            yield "a clock, constant user", plain("key", _clock(0), "date", extra=given)
     yield "a batch with a clock", _batch(maker("batch"), 8)
     yield "a batch", _batch(maker("batch"), 8, is_still=True)
     yield "a title and a sub-agent", _family(maker("family"))

@@ -333,7 +333,7 @@ def test_neither_instructions_nor_tools_decide_where_a_request_belongs(
         put = data.draw(st.sampled_from(["It is 10:00:07.", "id 7f3a9c21", "On branch main", ""]))
         return "\n".join([*lines[:at], put, *lines[at:]]), data.draw(st.permutations(names))
 
-    found = []
+    found: list[list[tuple[int, int, str]]] = []
     for is_changed in (False, True):
         client, histories = Client(), [["one"], ["two"]]
         found.append([])

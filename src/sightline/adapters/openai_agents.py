@@ -35,11 +35,12 @@ from sightline.context.tokens.tokens import Counter
 from sightline.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from agents import FunctionTool, ToolApprovalItem, TResponseInputItem
     from agents.memory import SessionSettings
     from agents.run import CallModelData, ModelInputData
     from agents.run_context import RunContextWrapper
     from agents.tool_context import ToolContext
+
+    from agents import FunctionTool, ToolApprovalItem, TResponseInputItem
 
 __all__ = ["LedgerSession", "LiveApps"]
 

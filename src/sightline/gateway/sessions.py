@@ -32,7 +32,7 @@ from sightline.gateway.bodies import CALLS, MODEL, RESULTS, RequestBody, Unit, r
 from sightline.gateway.losses import common_units, is_grown, is_summary, nearly
 
 Role: TypeAlias = Literal["main", "sub_agent", "side", "warm"]
-LANES: Final = 64
+LANES: Final = 256  # a session that its agent names has one of its own
 CONVERSATIONS: Final = 256  # of a lane
 ANCHORS: Final = 16_384  # of a lane
 RECENT: Final = 64  # answers of a lane that a start may quote
@@ -67,7 +67,7 @@ def key_of(name: str) -> str:
     return blake2b(name.encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Earlier:
     """A request that a later one can be held against; `at` is when it was sent, in seconds.
 
@@ -195,13 +195,10 @@ class TalkSessions:
         steps = (_by_answers, _extended, _retried, _quoted, _called, _beside, _begun_beside)
         for step, some in ((step, some) for step in steps for some in lanes if some):
             found = found or step(look, some)
-        base = None
         if found is None and request.session:
-            bases = [one for c in lane.conversations.values() for one in c.bases]
+            bases = {e: c for c in lane.conversations.values() for e in c.bases}
             base = nearest((one for one in bases if goes_on(one.body, look.body)), look.body)
-            of = (c for c in lane.conversations.values() if base in c.bases)
-            conversation = next(of, None) if base is not None else None
-            found = None if conversation is None else _Found(conversation, "id")
+            found = None if base is None else _Found(bases[base], "id")
         if found is None or found.role is not None:
             return self._begun(look, lane, found)
         joined = found.conversation
@@ -213,7 +210,7 @@ class TalkSessions:
             found.joined_by,
             role,
             joined.attempt + 1 if is_retry else 0,
-            base or nearest(joined.bases, look.body),
+            nearest(joined.bases, look.body),
             is_alike=found.is_alike,
         )
 
@@ -260,9 +257,7 @@ class TalkSessions:
         home = _home(request)
         key = ("id", request.session) if request.session else (*home, request.body.weak)
         lane = self._lanes.get(key) or _Lane()
-        for gone in [k for k in self._lanes if k != key][: len(self._lanes) + 1 - LANES]:
-            del self._lanes[gone]
-        remember(self._lanes, key, lane, LANES + 1)
+        remember(self._lanes, key, lane, LANES)
         if request.session:
             return [lane]
         stored = (home[0], "", home[2])  # whose credential nobody knows
@@ -281,7 +276,9 @@ class TalkSessions:
             session, role, joined_by = found.conversation.session, found.role, found.joined_by
         else:
             known = request.session and lane.conversations
-            session = key_of(request.session or f"{_home(request)}{look.start}{request.at}")
+            session = key_of(
+                request.session or f"{_home(request)}{look.start}{request.at} {self._order}"
+            )
             role = "main" if not known else "sub_agent" if look.body.tools else "side"
             joined_by = "id" if known else "unknown" if look.has_model else "first"
         number = self._numbers.get(session, 0) + 1
@@ -622,34 +619,18 @@ def nearest(bases: Iterable[Earlier], body: RequestBody) -> Earlier | None:
 
 
 def goes_on(old: RequestBody, new: RequestBody) -> bool:
-    """Whether a request can be a later one of a session's: by its tools, words and messages."""
-    if old.api != new.api:
-        return False
-    shared = _shared_messages(old, new)
+    """Whether a request can be a later one of a session's: by its speaker and messages."""
+    shared = _shared_messages(old, new) if old.api == new.api else 0
     if shared >= SAME_MESSAGES:
         return True
-    if not (_overlap(old.tools, new.tools) and _overlap(old.system, new.system)):
-        return False
-    if shared:
-        return True
-    return len(old.messages) > len(new.messages) and is_summary(new.messages)
+    is_folded = len(old.messages) > len(new.messages) and is_summary(new.messages)
+    return (shared > 0 or is_folded) and old.api == new.api and is_same_speaker(old, new)
 
 
 def _shared_messages(old: RequestBody, new: RequestBody) -> int:
     """Count the parts of messages that two requests have in common, wherever."""
     known = {unit.digest for unit in old.messages}
     return sum(unit.digest in known for unit in new.messages)
-
-
-def _overlap(old: tuple[Unit, ...], new: tuple[Unit, ...]) -> bool:
-    """Whether two sections have something in common, by name or as they are; or are both empty."""
-    if not old and not new:
-        return True
-    if bool(old) != bool(new):
-        return False
-    mine = {unit.name or unit.text[:40] for unit in old} | {unit.digest for unit in old}
-    theirs = {unit.name or unit.text[:40] for unit in new} | {unit.digest for unit in new}
-    return not mine.isdisjoint(theirs)
 
 
 # Anchors: what a later request repeats of an answer.
