@@ -61,7 +61,7 @@ class Cache:
         if api == "anthropic":
             return _marked(known, body)
         data = b"".join(_bytes(part) for part in self._parts(api, line, body))
-        size, at = BLOCK[api] * 4, 0
+        size, at, found = BLOCK[api] * 4, 0, 0
         reads, chain = True, blake2b(digest_size=16)
         for at in range(size, len(data) + 1, size):
             chain.update(data[at - size : at])
@@ -224,7 +224,7 @@ def vendor(lines: Sequence[Line]) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(found)
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
             """Say nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -206,6 +206,11 @@ def _clock(at: int) -> Callable[[Shape, int], str]:
     return change
 
 
+def _counter(shape: Shape, step: int) -> str:
+    shape.system.insert(20, f"Request {step + 1} of 40, id {random.Random(step).getrandbits(64):x}")
+    return shape.where("system")
+
+
 def _tool_clock(shape: Shape, step: int) -> str:
     shape.tools[1]["description"] += f" It is {clock(step)} now."
     return shape.where("tools", 1)
@@ -233,6 +238,7 @@ def _agents(api: str, rng: random.Random) -> Iterator[tuple[str, Turns]]:
     for at, name in ((0, "first"), (30, "middle"), (-1, "last")):
         yield f"a clock in the {name} line", plain("clock", _clock(at), "date")
         yield f"no tools, a clock in the {name} line", plain("chat", _clock(at), "date", tools=0)
+    yield "a counter", plain("counter", _counter, "random")
     yield "a clock in a tool", plain("toolclock", _tool_clock, "tool_reworded")
     yield "a clock in the first message", plain("asked", _message_clock, "date")
     for _ in range(3):
@@ -246,6 +252,8 @@ def _agents(api: str, rng: random.Random) -> Iterator[tuple[str, Turns]]:
         given = {"metadata": {"user_id": "constant"}} if api == "anthropic" else {}
         for _ in range(2):
             yield "a clock, constant user", plain("key", _clock(0), "date", extra=given)
+    for cause, change in _changes(rng):
+        yield f"one change: {cause}", _changed(maker(cause), cause, change)
     yield "a batch with a clock", _batch(maker("batch"), 8)
     yield "a batch", _batch(maker("batch"), 8, is_still=True)
     yield "a title and a sub-agent", _family(maker("family"))
@@ -263,6 +271,65 @@ def _agents(api: str, rng: random.Random) -> Iterator[tuple[str, Turns]]:
         yield "held by the vendor, a clock", _held(maker("held"))
     if api == "anthropic":
         yield "never marked", plain("bare", _unmarked, "unmarked")
+
+
+def _changes(rng: random.Random) -> Iterator[tuple[str, Callable[[Shape], str]]]:
+    """Yield the causes that one change to a conversation has, and the change."""
+
+    def system(text: str, at: int = 20) -> Callable[[Shape], str]:
+        def change(shape: Shape) -> str:
+            shape.system[at:at] = [text]
+            return shape.where("system")
+
+        return change
+
+    def tools(edit: Callable[[list[Line]], object], index: int = 0) -> Callable[[Shape], str]:
+        def change(shape: Shape) -> str:
+            edit(shape.tools)
+            return shape.where("tools", index)
+
+        return change
+
+    def parts(edit: Callable[[list[Part]], object]) -> Callable[[Shape], str]:
+        def change(shape: Shape) -> str:
+            edit(shape.parts)
+            return ""
+
+        return change
+
+    more = {"name": "one_more", "description": words(rng, 20), "parameters": {"type": "object"}}
+    yield "instructions", system("Answer in short sentences and name the file.")
+    yield "environment", system("Git status: On branch main")
+    yield "memory", system("# From AGENTS.md\nIndent by four. Name what you change.")
+    yield "tool_added", tools(lambda t: t.append(more), 4)
+    yield "tool_removed", tools(lambda t: t.pop(2), 2)
+    yield "tools_reordered", tools(lambda t: t.reverse())
+    yield "tool_reworded", tools(lambda t: t[1].update(description="Does it otherwise."), 1)
+    yield "tool_schema", tools(lambda t: t[1]["parameters"].update(required=["limit"]), 1)
+    yield "reserialized", tools(lambda t: t[1].update(parameters=dict(
+        reversed(t[1]["parameters"].items()))), 1)  # fmt: skip
+    yield "edited", parts(lambda p: p.__setitem__(3, ("model", words(rng, 60))))
+    yield "spaced", parts(lambda p: p.__setitem__(3, ("model", p[3][1].replace(" ", "\n"))))
+    yield "dropped", parts(lambda p: p.__delitem__(slice(5, 7)))
+    yield "window", parts(lambda p: p.__delitem__(slice(0, 4)))
+    yield "rewound", parts(lambda p: p.__setitem__(slice(4, -1), []))
+    yield "inserted", parts(lambda p: p.__setitem__(slice(4, 4), [("user", words(rng, 40))]))
+    yield "result_cut", parts(lambda p: p.__setitem__(2, (*p[2][:3], "[cleared]")))
+    folded = [("user", "A summary of the conversation so far: " + words(rng, 90))]
+    yield "compaction", parts(lambda p: p.__setitem__(slice(0, -1), folded))
+
+
+def _changed(made: Maker, cause: str, change: Callable[[Shape], str]) -> Turns:
+    """A conversation in which one thing changes at its fourth question, and stays so."""
+    shape = made.shape()
+    yield from made.talk(shape, 3)
+    made.ask(shape)
+    where = change(shape)
+    said = words(made.rng, 30)
+    sent = copy.deepcopy(shape)
+    yield sent, {"conversation": "main", "cause": cause, "where": where, "reply": {"text": said}}
+    shape.parts.append(("model", said))
+    yield from made.talk(shape, 1)
 
 
 def _unmarked(shape: Shape, _: int) -> str:
