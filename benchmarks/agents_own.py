@@ -207,7 +207,7 @@ def _clock(at: int) -> Callable[[Shape, int], str]:
 
 
 def _counter(shape: Shape, step: int) -> str:
-    shape.system.insert(20, f"Request {step + 1} of 40, id {random.Random(step).getrandbits(64):x}")
+    shape.system.insert(20, f"Request id: {random.Random(step).getrandbits(64):016x}")
     return shape.where("system")
 
 

@@ -410,6 +410,7 @@ class _Screen:
 
 def _plain(passed: Passed) -> bytes:
     found: dict[str, Any] = msgspec.to_builtins(passed)
+    found.pop("anchors", None)
     if passed.source:
         found |= dict.fromkeys(("status", "bytes", "first_ms", "total_ms"))
     if passed.loss is not None:
