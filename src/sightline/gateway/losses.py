@@ -105,13 +105,13 @@ def between(before: RequestBody, now: RequestBody) -> Comparison | None:
 
     That is their tools and instructions, and a long prompt in the first message.
     """
+    found = compare(*(msgspec.structs.replace(x, messages=(), settings={}) for x in (before, now)))
     one, other = (x.messages[0].text if x.messages else "" for x in (before, now))
     lines = set(one.splitlines()) & set(other.splitlines())
-    kept = 1 if sum(map(len, lines)) >= PROMPT_CHARS else 0
-    parts = [
-        msgspec.structs.replace(x, messages=x.messages[:kept], settings={}) for x in (before, now)
-    ]
-    found = compare(*parts)
+    if not found.cause and sum(map(len, lines)) >= PROMPT_CHARS:
+        cause, _, was, then = _changed(before.messages, now.messages, 0, "edited")
+        path = now.paths[len(now.tools) + len(now.system)]
+        found = msgspec.structs.replace(found, cause=cause, path=path, before=was, now=then)
     is_tool = found.cause in ("tool_reworded", "tool_schema")
     cause = author_of(found.before, found.now) if is_tool else found.cause
     if cause not in _UNCHOSEN:

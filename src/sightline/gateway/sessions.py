@@ -466,15 +466,15 @@ def _quoted(look: _Look, lanes: Sequence[_Lane]) -> _Found | None:
 
 def _called(look: _Look, lanes: Sequence[_Lane]) -> _Found | None:
     """Find the call that started a sub-agent: its arguments hold the first question."""
-    if len(look.first) < FIRST_PARTS:
+    if len(look.first) < QUOTE:
         return None
     for answer, one in reversed([both for lane in lanes for both in lane.answers]):
         if one.is_gone or one.first == look.first:
             continue
         words = [text for _, _, arguments in answer.calls for text in _words(arguments)]
-        if any(
-            look.first in text or (len(text) >= QUOTE and text in look.questions) for text in words
-        ):
+        # An agent may put words of its own around the task.
+        tasks = [text for text in words if len(text) >= BEGINNING and " " in text]
+        if any(look.first in text for text in words) or any(t in look.questions for t in tasks):
             return _Found(one, "sub_agent", "sub_agent", answer.number)
     return None
 
@@ -510,7 +510,7 @@ def _begun_beside(look: _Look, lanes: Sequence[_Lane]) -> _Found | None:
 
 def _quote(first: str, text: str) -> int:
     """Count the characters of a first question that are quoted: all, or up to the end."""
-    if len(first) >= FIRST_PARTS and first in text:
+    if len(first) >= QUOTE and first in text:
         return len(first)
     at = text.find(first[:BEGINNING]) if len(first) >= BEGINNING else -1
     size = common_start(first, text[at:]) if at >= 0 else 0
@@ -607,14 +607,12 @@ def nearest(bases: Iterable[Earlier], body: RequestBody) -> Earlier | None:
     for earlier in reversed(list(bases)):
         if earlier.body.api != body.api:
             continue
-        if best is not None and len(earlier.body.units) < best[0][0]:
-            continue
         common = common_units(earlier.body.units, body.units)
-        if common == len(earlier.body.units) and (best is None or common > best[0][0]):
-            best = (common, len(body.messages)), earlier
-        elif best is None or common >= best[0][0]:
-            rank = common, _shared_messages(earlier.body, body)
-            best = (rank, earlier) if best is None or rank > best[0] else best
+        if best is not None and (common, len(earlier.body.messages)) <= best[0]:
+            continue
+        rank = common, _shared_messages(earlier.body, body)
+        if best is None or rank > best[0]:
+            best = rank, earlier
     return None if best is None else best[1]
 
 
