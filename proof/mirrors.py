@@ -85,6 +85,9 @@ _BROKEN: dict[str, type[Consumer]] = {
 }
 _STEPS = (30, 90)
 _WORKERS, _MANY, _CHUNK = 2, 1000, 100
+# Worlds of the control of `lies` at every scale. A world fools a mirror that ignores seq with a
+# probability of 0.43, so fewer than a fifth of a hundred do with a probability of 1 in 2,000,000.
+_LIED_TO = 100
 # So many sequences of a broken mirror must show it, out of a hundred.
 _SHARE = 10
 
@@ -204,11 +207,11 @@ class _LyingWorld(World):
 def lies(trial: Trial) -> None:
     """Mix lies into what an honest provider says; then cut them off."""
     told = 0
-    seeds = [trial.random.randrange(2**48) for _ in range(trial.times(100, least=10))]
+    seeds = [trial.random.randrange(2**48) for _ in range(_LIED_TO)]
     fooled = _seen_through(_Deaf, _LyingWorld, seeds)
     trial.control(
-        fooled * 5 >= len(seeds),
-        f"a mirror that ignores seq is fooled in {fooled} of {len(seeds)} worlds",
+        fooled * 5 >= _LIED_TO,
+        f"a mirror that ignores seq is fooled in {fooled} of {_LIED_TO} worlds",
     )
     for _ in range(trial.times(1000)):
         seed = trial.random.randrange(2**48)

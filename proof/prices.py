@@ -1,83 +1,81 @@
-"""Write `context/dialects/prices.py`, the windows and prices of models, from genai-prices.
+"""Write `context/dialects/prices.json`, the windows and prices of models, from genai-prices.
 
     python -m proof.prices [DATE]
 
-genai-prices keeps up with what vendors publish, and brings an HTTP client with it; so its
-facts are shipped, and not the package. Done for a release: `make lock` brings the newest
-list, this writes it down as of the day, and a test compares the two. What is wrong or
-missing there is set right in `endpoints.py`, which comes after it.
+genai-prices follows the price lists of vendors and requires an HTTP client. So Sightline ships its
+data, and not the package. Before a release, `make lock` installs the newest list, this command
+writes the list of the day, and a test compares both. `endpoints.py` corrects single values.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from genai_prices.data_snapshot import get_snapshot
-from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
+from genai_prices.types import MatchLogic, ModelInfo, ModelPrice, Provider, TieredPrices
 
 import sightline.context.dialects as dialects
 
 __all__ = ["PATH", "page"]
 
-PATH: Final = Path(str(dialects.__file__)).with_name("prices.py")
-
-# Whose models, and how the names begin of those that our dialects are for.
-KNOWN: Final[dict[str, tuple[str, ...]]] = {
-    "anthropic": ("claude-fable-", "claude-haiku-", "claude-opus-", "claude-sonnet-"),
-    "openai": ("gpt-5.4", "gpt-5.5", "gpt-5.6", "gpt-6"),
-    "google": ("gemini-3.8-flash", "gemini-4"),
-    "deepseek": ("deepseek-v4",),
-    "x-ai": ("grok-4.",),
-    "moonshotai": ("kimi-k3",),
-    "zai": ("glm-5",),
-}
+PATH: Final = Path(str(dialects.__file__)).with_name("prices.json")
+# The vendors that sell models of their own, in the order of the search.
+VENDORS: Final = (
+    "anthropic", "openai", "google", "deepseek", "x-ai", "mistral", "moonshotai", "zai", "zhipuai",
+    "minimax", "cohere", "perplexity", "meta", "arcee", "aws",
+)  # fmt: skip
 PRICES: Final = ("input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok",
                  "cache_write_1h_mtok")  # fmt: skip
-
-_HEAD: Final = '''\
-"""Windows, and dollars per million tokens, as genai-prices {version} lists them for {day}.
-
-Written by `python -m proof.prices`; a test compares the two. `endpoints` has the last word.
-"""
-
-from typing import Final
-
-SOURCE: Final = "genai-prices {version}"
-AS_OF: Final = "{day}"
-FIELDS: Final = (
-    "window_tokens", "prices.input", "prices.output", "prices.cache_read", "prices.cache_write",
-    "prices.cache_write_long", "prices.long_tokens", "prices.long_factor",
-    "prices.long_output_factor",
-)  # fmt: skip
-# A model, and its fields in that order; None is what is not published, or not different.
-ROWS: Final[tuple[tuple[str, tuple[float | None, ...]], ...]] = (
-'''
+_SIGNS: Final = {
+    "equals": "=", "starts_with": "^", "ends_with": "$", "contains": "in", "regex": "~",
+}  # fmt: skip
 
 
 def page(day: date) -> str:
-    """The module, with the prices of a day."""
-    head = _HEAD.format(version=version("genai-prices"), day=day.isoformat())
-    # Where one name begins another, the longer is the more special, and the later row wins.
-    rows = sorted(_rows(day), key=lambda row: (row[0].partition("-")[0], len(row[0]), row[0]))
-    return head + "".join(f"    {row},\n" for row in rows) + ")  # fmt: skip\n"
+    """Return the file with the prices of a day: one line for each model."""
+    vendors = {vendor.id: vendor for vendor in get_snapshot().providers}
+    written = [
+        f" [{json.dumps(name)}, {_json(vendors[name].model_match)}, [\n"
+        + ",\n".join(f"  {row}" for row in _rows(vendors[name], day))
+        + "\n ]]"
+        for name in VENDORS
+    ]
+    head = {"source": f"genai-prices {version('genai-prices')}", "as_of": day.isoformat()}
+    start = json.dumps(head).removesuffix("}")
+    return f'{start},\n"vendors": [\n' + ",\n".join(written) + "\n]}\n"
 
 
-def _rows(day: date) -> Iterator[tuple[str, tuple[float | None, ...]]]:
+def _rows(vendor: Provider, day: date) -> Iterator[str]:
     midnight = datetime.combine(day, time(), UTC)
     hours = [midnight + timedelta(hours=hour) for hour in range(24)]
-    for vendor in get_snapshot().providers:
-        for model in vendor.models:
-            name = model.id.lower()
-            if name.startswith(KNOWN.get(vendor.id, ("/",))) and not model.deprecated:
-                # Where the hour makes a difference, the dearest: nobody is told too little.
-                dearest = max((model.get_prices(hour) for hour in hours), key=_input)
-                yield name, tuple(_fields(model, dearest))
+    for model in vendor.models:
+        if vendor.id == "aws" and "nova" not in model.id:
+            continue  # AWS sells these models for other vendors.
+        # Some prices depend on the hour. The highest never promises too little.
+        dearest = max((model.get_prices(hour) for hour in hours), key=_input)
+        yield json.dumps([_rule(model.match), *_fields(model, dearest)])
+
+
+def _json(match: MatchLogic | None) -> str:
+    return json.dumps(None if match is None else _rule(match))
+
+
+def _rule(match: MatchLogic) -> list[Any]:
+    """Return a rule as a list: a sign and its text, or "or" and "and" with further rules."""
+    for name in ("or", "and"):
+        if (rules := getattr(match, f"{name}_", None)) is not None:
+            return [name, *map(_rule, rules)]
+    for name, sign in _SIGNS.items():
+        if (text := getattr(match, name, None)) is not None:
+            return [sign, text if sign == "~" else text.lower()]
+    raise ValueError(f"a match rule of an unknown type: {match}")
 
 
 def _fields(model: ModelInfo, prices: ModelPrice) -> Iterator[float | None]:
@@ -91,7 +89,7 @@ def _fields(model: ModelInfo, prices: ModelPrice) -> Iterator[float | None]:
     starts = {tier.start for price in tiers for tier in price.tiers}
     factors = [_factor(price) for price in found if price is not None]
     if len(starts) != 1 or len({factors[0], *factors[2:]}) != 1:
-        raise ValueError(f"{model.id} has prices that a profile cannot hold: {prices}")
+        raise ValueError(f"a profile cannot store the prices of {model.id}: {prices}")
     yield from (*starts, factors[0], None if factors[1] == factors[0] else factors[1])
 
 
@@ -114,7 +112,7 @@ def _number(value: Decimal) -> float:
 
 
 def main(arguments: list[str]) -> None:
-    """Write it, as of today or of the day that is named."""
+    """Write the file, as of today or of the given day."""
     day = date.fromisoformat(arguments[0]) if arguments else datetime.now(UTC).date()
     PATH.write_text(page(day), encoding="utf-8")
 

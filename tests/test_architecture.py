@@ -20,14 +20,15 @@ from support.rooms import FLOORS, PURE, edges, imports_of, nodes_of, picture, ro
 ROOT = Path(sightline.__file__).parent
 REPOSITORY = Path(__file__).parent.parent
 ORDER = [room for floor in FLOORS for room in floor]
-EVERYBODYS = {"_distribution", "_keywords", "_lazy", "errors", "events", "telemetry"}
+EVERYBODYS = {"_amounts", "_distribution", "_keywords", "_lazy", "errors", "events", "telemetry"}
 
-# What a pure module may use besides the project: computation only.
+# A pure module may use computation only. `pkgutil` reads the package's own data files.
 PURE_STDLIB = {
     "__future__", "abc", "array", "ast", "base64", "bisect", "codecs", "collections", "contextlib",
     "copy", "dataclasses", "datetime", "decimal", "difflib", "enum", "fnmatch", "fractions",
     "functools", "hashlib", "heapq", "html", "inspect", "itertools", "json", "keyword", "math",
-    "numbers", "operator", "re", "reprlib", "string", "struct", "textwrap", "types", "typing",
+    "numbers", "operator", "pkgutil", "re", "reprlib", "string", "struct", "textwrap", "types",
+    "typing",
     "unicodedata", "urllib.parse", "uuid", "weakref", "zlib",
 }  # fmt: skip
 # msgspec encodes and checks values; toktok is a function from text to a number, its

@@ -24,6 +24,7 @@ the command line returns for it.
     │   └── RequestRefused               refused         an app does not serve what was asked of it
     ├── StrategyFailed                1  strategy_failed a strategy raised, or took too long
     ├── ModelFailed                   1  model_failed    a vendor could not answer, and says why
+    │   ├── ModelUnavailable          4  model_unavailable  a vendor cannot answer now
     │   ├── RateLimited               4  rate_limited    too many requests; knows how long to wait
     │   └── Overflow                  6  overflow        the vendor says that the prompt is too long
     ├── ApprovalNeeded                7  approval_needed an action wants a yes, and nobody is there
@@ -65,6 +66,7 @@ __all__ = [
     "LetGo",
     "MissingExtra",
     "ModelFailed",
+    "ModelUnavailable",
     "NotFound",
     "NotStorable",
     "OverBudget",
@@ -235,6 +237,16 @@ class ModelFailed(SightlineError):
         super().__init__(message)
         self.status = status
         self.retryable = retryable
+
+
+class ModelUnavailable(ModelFailed):
+    """A vendor answered with an error of its own, such as a 500. The same request may succeed."""
+
+    code = "model_unavailable"
+    exit_code = 4
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message, status=status, retryable=True)
 
 
 class RateLimited(ModelFailed):

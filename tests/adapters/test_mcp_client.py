@@ -18,6 +18,7 @@ pytest.importorskip("mcp")
 import sightline.adapters.mcp.client as client_module
 from sightline import App, Hub
 from sightline.adapters.mcp.client import McpApp
+from sightline.adapters.mcp.client_wire import ServerWire
 from sightline.errors import ActionFailed, Unreachable
 from sightline.slop.app.local import local_dial
 from sightline.slop.hub.client import Dial
@@ -320,3 +321,12 @@ async def test_whatever_a_server_does_is_bounded(
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
     PIDS.clear()
+
+
+async def test_server_wire_ends_its_server_when_most_of_10_mb_is_unread() -> None:
+    line = '{"jsonrpc": "2.0", "method": "notifications/message", "params": {}}'
+    words = ("sh", "-c", f"yes '{line}' | head -c 10000000; exec cat")
+    async with asyncio.timeout(120):
+        for _ in range(100):
+            async with ServerWire(McpTarget("many", words)).streams() as (received, _sent):
+                await received.receive()

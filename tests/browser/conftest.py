@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -266,3 +267,38 @@ def page(visit: Callable[..., Page], inspector: Inspector) -> Page:
 def view(page: Page, name: str) -> None:
     """Go to a view by its link."""
     page.get_by_role("navigation", name="Views").get_by_role("link", name=name).click()
+
+
+def picture_and_changes(page: Page) -> tuple[set[str], set[str]]:
+    """Return the slots that Changes calls the same and those that changed, as Picture agrees.
+
+    Picture shows a slot that is the same wholly as before, and never one that changed.
+    """
+    view(page, "Picture")
+    table = page.get_by_role("table", name="Slots in prompt order")
+    table.wait_for()
+    rows = {}
+    for row in table.locator("tbody tr").all():
+        name = row.get_by_role("rowheader").inner_text().split("\n")[0].removesuffix("tail")
+        cells = [int(text.replace(",", "")) for text in row.locator("td").all_inner_texts()[1:5]]
+        rows[name.strip()] = cells
+    picture = page.get_by_role("region", name="Picture").inner_text().replace(",", "")
+    published, evaluated = map(int, re.findall(r"(?:begin with it|evaluated): (\d+)", picture))
+    total = sum(kept for kept, *_ in rows.values())
+    assert published == sum(reusable for *_, reusable in rows.values()) == total - evaluated
+    view(page, "Prompt")
+    drift = page.get_by_role("region", name="Against the request before it").inner_text()
+    assert f"about {published} tokens" in drift.replace(",", "")
+    view(page, "Changes")
+    changes = page.get_by_role("region", name="Changes", exact=True)
+    changes.locator(".lead").wait_for()
+    found = re.search("the same: (.*)", changes.inner_text())
+    same = set(found[1].split(", ")) if found else set()
+    changed = set(changes.get_by_role("heading").all_inner_texts())
+    for name, (kept, _, as_before, _) in rows.items():
+        if kept and name in same:
+            assert as_before == kept, name
+        elif kept and name in changed:
+            assert as_before < kept, name
+    assert evaluated > 0 or not changed
+    return same, changed

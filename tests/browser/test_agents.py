@@ -8,7 +8,7 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, Page, expect
 
-from browser.conftest import VIEWS, Inspector, view
+from browser.conftest import VIEWS, Inspector, picture_and_changes, view
 from browser.eventful import HOSTILE
 from inspector.test_exchanges import agents_ledger
 from sightline.context.ledger import Ledger
@@ -26,6 +26,19 @@ def choose(page: Page, number: int) -> None:
 def shown(page: Page, name: str) -> Locator:
     view(page, name)
     return page.get_by_role("region", name=name, exact=True)
+
+
+def test_picture_agrees_with_changes_for_each_request_of_an_agent(
+    visit: Callable[..., Page], agents: Inspector
+) -> None:
+    page = visit(agents.address)
+    choose(page, REORDERED)
+    same, changed = picture_and_changes(page)
+    assert "system" in same
+    assert "tools" in changed, "their order is new"
+    choose(page, WENT_ON)
+    same, _ = picture_and_changes(page)
+    assert {"system", "state"} <= same
 
 
 def test_every_view_of_a_recorded_request_answers_as_one_of_our_own(

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from browser.chatting import HOSTILE
-from browser.conftest import LINES, VIEWS, Chat, Inspector, view
+from browser.conftest import LINES, VIEWS, Chat, Inspector, picture_and_changes, view
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.work import Owner
 from sightline.context.messages.parts import Draft, Message, ToolCall
@@ -105,20 +105,30 @@ def test_the_figures_of_the_prompt_add_up_to_those_above_them(page: Page) -> Non
     assert lead is not None
     total, budget, free, reserve, window = map(number, lead.groups())
     assert (total + free, budget + reserve) == (budget, window)
-    same, evaluated = map(
-        number, re.findall(r"(?:before|evaluated): ([\d,]+)", picture.inner_text())
+    same, reusable, evaluated = map(
+        number, re.findall(r"(?:before|begin with it|evaluated): ([\d,]+)", picture.inner_text())
     )
-    assert same + evaluated == total
+    assert reusable + evaluated == total
     table = picture.get_by_role("table", name="Slots in prompt order")
     *rows, last = [
-        [number(cell) for cell in row.get_by_role("cell").all_inner_texts()[:4]]
+        [number(cell) for cell in row.get_by_role("cell").all_inner_texts()[:5]]
         for row in table.get_by_role("row").all()[1:]
     ]
     assert last == [sum(column) for column in zip(*rows, strict=True)]
-    assert (last[1], last[3]) == (total, same)
-    assert all(offered == kept + cut for offered, kept, cut, _ in rows)
+    assert (last[1], last[3], last[4]) == (total, same, reusable)
+    assert all(offered == kept + cut for offered, kept, cut, *_ in rows)
     blocks = picture.get_by_role("group", name=re.compile("^The context window")).locator("small")
     assert sum(map(number, blocks.all_inner_texts())) == total
+
+
+def test_picture_agrees_with_changes_for_each_turn_of_the_host(page: Page) -> None:
+    found = []
+    for line in LINES[1:]:
+        choose(page, line)
+        same, changed = picture_and_changes(page)
+        assert {"tools", "system", "guidelines"} <= same
+        found.append("state" in changed)
+    assert any(found), "an action changed the state"
 
 
 def test_the_conversation_has_words_calls_and_results_in_order(page: Page) -> None:

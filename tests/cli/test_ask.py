@@ -8,9 +8,11 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -19,7 +21,7 @@ from sightline.context.ledger import Ledger
 from sightline.slop.protocol.connection import Connection, InvokeRequested
 from support.live import LiveApp, announced_app
 from support.shell import PROGRAM, here
-from support.vendors.answers import Answer, Call, Refuses, Says, says
+from support.vendors.answers import Answer, Breaks, Call, Refuses, Says, says
 from support.vendors.server import KEY, Vendor
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -157,7 +159,7 @@ def test_a_limit_in_money_ends_a_question_that_nobody_can_be_asked_about(shell: 
     env = {"SIGHTLINE_CONFIG": str(shell.directory / "limited.toml")}
     done = shell("ask", "--yes", "hi", env=env)
     assert (done.returncode, done.stdout, shell.vendor.requests) == (6, b"", [])
-    assert b"limit: $0.0000 of $1 (limits.day_usd) spent today; the next request" in done.stderr
+    assert b"limit: $0 of $1 (limits.day_usd) spent today; the next request" in done.stderr
 
 
 def test_every_event_is_a_line_of_json(shell: Shell) -> None:
@@ -450,3 +452,60 @@ def test_ask_does_not_follow_instructions_that_only_a_ledger_trusts(shell: Shell
         assert done.returncode == 0
         assert b"AGENTS.md: not followed, because you have not agreed yet" in done.stderr
         assert BAD_RULE not in shell.sent()
+
+
+@pytest.mark.parametrize(
+    "vendor",
+    [[Refuses("server")], [Breaks(repeat=b"x" * 2**16)]],
+    ids=["each time", "a body without an end"],
+    indirect=True,
+)
+@pytest.mark.parametrize("model", ["anthropic", "bedrock", "ollama"])
+def test_ask_exits_with_4_when_the_vendor_answers_500_without_end(shell: Shell, model: str) -> None:
+    (shell.directory / "once.toml").write_text("[limits]\nretries = 1\n")
+    done = shell("ask", "--model", model, "hi", env={"SIGHTLINE_CONFIG": "once.toml"})
+    assert (done.returncode, done.stdout) == (4, b"")
+    again, failed = done.stderr.decode().splitlines()
+    assert again.startswith("… again in 1 s: ")
+    assert failed.startswith("failed: ")
+    assert failed.endswith("(500)")
+    assert len(shell.vendor.requests) == 2
+
+
+# It prints the most memory that it had, which a fork does not inherit, unlike ru_maxrss.
+MEASURED = """
+import re, sys
+from sightline.cli.main import run
+code = run(sys.argv[1:])
+print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
+sys.exit(code)
+"""
+TEN_MB: dict[str, dict[str, Any]] = {
+    "a text": {"text": "x" * 10_000_000},
+    "numbers": {"numbers": [0] * 3_300_000},
+    "objects": {"objects": [{"a": 1}] * 1_100_000},
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    "vendor",
+    [[Says(calls=(Call("slop_invoke", given),)), says("Done.")] for given in TEN_MB.values()],
+    ids=TEN_MB,
+    indirect=True,
+)
+@pytest.mark.parametrize(
+    "model", ["openai-chat", "openai-responses", "anthropic", "gemini", "bedrock", "ollama"]
+)
+def test_ask_stays_below_300_mb_when_arguments_have_10_mb(shell: Shell, model: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, "ask", "--model", model, "--db", "work.db", "hi"],
+        cwd=shell.directory, env=shell.environment(), stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert int(done.stdout) < 300 * 1024
+    [line] = done.stderr.splitlines()
+    assert line.startswith("failed: ")
+    assert line.endswith(("have more than 1,048,576 characters", "more than 500,000 values"))
+    assert len(shell.vendor.requests) == 1

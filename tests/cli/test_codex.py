@@ -157,10 +157,13 @@ def test_the_file_of_a_process_that_died_is_deleted(home: Path, tmp_path: Path) 
     overlay = tmp_path / "state" / "sightline" / f"codex-{ended.pid:08x}"
     overlay.mkdir(parents=True)
     (overlay / "auth.json").symlink_to(home / users)
+    for link in (home / "sightline-fffffffe.config.toml", overlay.with_name("codex-fffffffe")):
+        link.symlink_to(tmp_path)  # A link to a directory does not end the search.
     with led_codex(["codex"], HERE):
         assert {entry.name for entry in home.iterdir()} == {own, alive, users}
     assert {entry.name for entry in home.iterdir()} == {alive, users}
-    assert not overlay.exists()
+    assert list(overlay.parent.glob("codex-*")) == []
+    assert tmp_path.is_dir()
 
 
 def through_gateway(*words: str, **variables: str) -> tuple[dict[str, Any], str]:

@@ -213,7 +213,7 @@ def test_sessions_are_listed_renamed_cloned_and_deleted(
     assert ask(capfd, "sessions", "rename", "talk", "chat")[0] == 0
     assert ask(capfd, "sessions", "clone", "chat", "--name", "twin")[0] == 0
     _, out, _ = ask(capfd, "sessions")
-    assert [line.split()[5] for line in out.splitlines()[1:]] == ["twin:", "chat:"]
+    assert [line.split()[6] for line in out.splitlines()[1:]] == ["twin:", "chat:"]
     assert ask(capfd, "sessions", "delete", "twin", "--yes")[0] == 0
     _, out, _ = ask(capfd, "sessions", "--json")
     assert [json.loads(line)["name"] for line in out.splitlines()] == ["chat"]

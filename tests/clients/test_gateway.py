@@ -21,10 +21,15 @@ from support.agents import (
     LONGEST_S,
     Agent,
     AiSdk,
+    AnthropicAiSdk,
+    AnthropicOpenCode,
+    BedrockClaude,
     Claude,
     Codex,
+    FoundryClaude,
     OpenCode,
     PlainCodex,
+    VertexClaude,
     installed,
 )
 from support.arguments import command_lines
@@ -138,7 +143,7 @@ def test_an_agent_notices_nothing_and_all_of_it_is_kept(agent: type[Agent], tmp_
 
 
 @installed
-@pytest.mark.parametrize("kind", [OpenCode, AiSdk])
+@pytest.mark.parametrize("kind", [OpenCode, AiSdk, AnthropicOpenCode, AnthropicAiSdk])
 def test_gateway_records_each_request_when_a_program_uses_the_ai_sdk(
     kind: type[Agent], tmp_path: Path
 ) -> None:
@@ -146,7 +151,7 @@ def test_gateway_records_each_request_when_a_program_uses_the_ai_sdk(
     home.mkdir()
     agent = kind(home, tmp_path / "apps")
     with Vendor(DONE) as vendor:
-        for text in ("Begin.", "Continue."):
+        for text in ("Begin with a tulip.", *["Continue."] * (9 if WHOLE else 1)):
             running = agent.begin(vendor, text, PROGRAM, "gateway", "--db", str(db), "--")
             said, shown = running.communicate(timeout=LONGEST_S)
             assert (running.returncode, said.strip()[:12]) == (0, "All is done."), shown
@@ -155,7 +160,47 @@ def test_gateway_records_each_request_when_a_program_uses_the_ai_sdk(
     with Ledger(db, mode="read") as ledger:
         kept = [one for s in ledger.sessions.recent() for one in ledger.exchanges.list(s.id)]
         assert sorted(ledger.exchanges.request(one.id) for one in kept) == sorted(sent)
-    assert len(sent) >= 2
+    assert len(sent) >= agent.turns
+    assert b"tulip" in sent[-1]
+
+
+@installed
+@pytest.mark.parametrize("kind", [VertexClaude, FoundryClaude, BedrockClaude])
+def test_gateway_records_model_usage_and_price_when_claude_code_uses_a_cloud(
+    kind: type[VertexClaude], tmp_path: Path
+) -> None:
+    db = tmp_path / "l.db"
+    agent = kind(tmp_path, tmp_path / "apps")
+    with Vendor(DONE) as vendor:
+        running = agent.begin(vendor, "Begin.", PROGRAM, "gateway", "--db", str(db), "--")
+        said, shown = running.communicate(timeout=LONGEST_S)
+        assert (running.returncode, said.strip()) == (0, "All is done."), shown
+    with Ledger(db, mode="read") as ledger:
+        [session] = ledger.sessions.recent()
+        kept = [one for one in ledger.exchanges.list(session.id) if one.about["status"] == 200]
+        bodies = [ledger.exchanges.request(one.id) for one in kept]
+    answered = [one.body for one in vendor.requests if "/invoke" not in one.path[-7:]]
+    assert sorted(bodies) == sorted(body for body in answered if body)
+    assert all("claude" in one.model for one in kept)
+    assert all(one.about["usage"]["input_tokens"] == 100 for one in kept)
+    assert all(one.about["cost_usd"] > 0 for one in kept)
+    assert "sent no request" not in shown
+
+
+@installed
+def test_claude_code_passes_the_gateway_when_it_signs_with_aws_keys(tmp_path: Path) -> None:
+    agent = BedrockClaude(tmp_path, tmp_path / "apps")
+    del agent.environment["AWS_BEARER_TOKEN_BEDROCK"]
+    with Vendor(DONE) as vendor:
+        through = (PROGRAM, "gateway", "--record", "off", "--")
+        running = agent.begin(vendor, "Begin.", *through)
+        said, shown = running.communicate(timeout=LONGEST_S)
+    assert (running.returncode, said.strip()) == (0, "All is done."), shown
+    [signed] = {one.headers["host"] for one in vendor.requests}
+    assert signed == vendor.url.removeprefix("http://")
+    reason, end = (line for line in shown.splitlines() if "gateway" in line)
+    assert "AWS_BEARER_TOKEN_BEDROCK" in reason
+    assert "CLAUDE_CODE_USE_BEDROCK" in end
 
 
 @installed

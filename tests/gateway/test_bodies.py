@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from benchmarks.faults import LAYOUTS, Layout, session
@@ -13,6 +14,9 @@ from hypothesis import strategies as st
 
 from sightline.gateway.bodies import APIS, Api, api_of, pieces_of, read_body
 
+VERTEX = "/v1/projects/p/locations/us-east5/publishers/anthropic/models"
+BEDROCK = "us.anthropic.claude-haiku-4-5-20251001-v1:0"
+PROFILE = f"arn:aws:bedrock:us-east-1:123456789012:inference-profile/{BEDROCK}"
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
@@ -128,7 +132,47 @@ def test_a_request_that_goes_on_shares_most_of_its_pieces(layout: Layout) -> Non
         ("/v1/chat/completions", ("openai-chat", True)),
         ("/v1beta/models/g:streamGenerateContent?alt=sse", ("gemini", True)),
         ("/v1/models", None),
+        (f"{VERTEX}/claude-opus-5-5:streamRawPredict", ("anthropic", True)),
+        (f"{VERTEX}/claude-opus-5-5@20261001:rawPredict", ("anthropic", True)),
+        (f"{VERTEX}/count-tokens:rawPredict", ("anthropic", False)),
+        ("/model/us.anthropic.claude-opus-4-6-v1/invoke", ("anthropic", True)),
+        ("/model/m%3A0/invoke-with-response-stream", ("anthropic", True)),
+        ("/model/m/converse-stream", None),
+        ("/chain/invoke", None),
     ],
 )
 def test_a_path_says_which_api_is_spoken(path: str, api: object) -> None:
     assert api_of(path) == api
+
+
+@pytest.mark.parametrize(
+    ("path", "model"),
+    [
+        (f"{VERTEX}/claude-opus-5-5:streamRawPredict", "claude-opus-5-5"),
+        (f"{VERTEX}/claude-opus-4-5@20251101:rawPredict", "claude-opus-4-5@20251101"),
+        (f"{VERTEX}/claude-opus-4-5%4020251101:rawPredict?a=b", "claude-opus-4-5@20251101"),
+        ("/model/us.anthropic.claude-opus-5-5/invoke", "us.anthropic.claude-opus-5-5"),
+        (f"/model/{BEDROCK}/invoke-with-response-stream", BEDROCK),
+        (f"/model/{quote(BEDROCK, safe='')}/invoke-with-response-stream", BEDROCK),
+        (f"/model/{quote(PROFILE, safe='')}/invoke", PROFILE),
+        # As a ledger names the request that it stored.
+        (f"/models/{BEDROCK}", BEDROCK),
+        (f"/models/{BEDROCK}:", BEDROCK),
+        (f"/models/{PROFILE}:", PROFILE),
+    ],
+)
+def test_read_body_takes_the_model_from_the_path_when_the_body_has_none(
+    path: str, model: str
+) -> None:
+    fields = {"anthropic_version": "vertex-2023-10-16", "messages": [{"role": "user"}]}
+    found = read_body("anthropic", json.dumps(fields).encode(), path)
+    assert found is not None
+    assert found.model == model
+    named = read_body("anthropic", json.dumps({**fields, "model": "m"}).encode(), path)
+    assert named is not None
+    assert named.model == "m"
+
+
+@pytest.mark.parametrize("path", ["/model/meta.llama3/invoke", f"{VERTEX}/mistral:rawPredict"])
+def test_read_body_rejects_a_body_of_a_different_vendor_at_the_same_path(path: str) -> None:
+    assert read_body("anthropic", b'{"prompt": "hello", "max_gen_len": 9}', path) is None

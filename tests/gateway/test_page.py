@@ -50,7 +50,7 @@ def test_a_page_says_what_was_sent_what_was_lost_and_what_to_do() -> None:
         assert words in told
         assert advice in told
     shown = page("m-1").text
-    for said in ("3 requests, 1 failed", "What cost most", "15,000 tokens, $0.5000", "5,000 reused",
+    for said in ("3 requests, 1 failed", "What cost most", "15,000 tokens, $0.50", "5,000 reused",
                  "2026-11-16 08:01:00", "was m-1", "now m-1"):  # fmt: skip
         assert said in shown
     assert "unknown" in page("m-1", cost=None).text

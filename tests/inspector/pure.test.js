@@ -39,7 +39,7 @@ test("whatever is folded, rows and lines find each other, and only what is below
 test("a figure that nobody knows is never a zero", () => {
   assert.deepEqual(
     [count(null), share(0, 0), dollars(null), seconds(undefined)],
-    ["–", "–", "unpriced", "–"],
+    ["–", "–", "unknown", "–"],
   );
   assert.deepEqual(
     [count(0), share(1, 3), dollars(0.0042), seconds(1499)],
@@ -53,23 +53,30 @@ test("a time is written in the units that people use for so much", () => {
 });
 
 test("an amount is written to a hundredth of a cent, and what is less is not free", () => {
-  const written = [0, 0.00001, 0.0187, 0.99, 12.345].map(dollars);
-  assert.deepEqual(written, ["$0", "under $0.0001", "$0.0187", "$0.9900", "$12.35"]);
+  const written = [0, 0.00001, 0.0187, 0.99, 12.345].map((usd) => dollars(usd));
+  assert.deepEqual(written, ["$0", "under $0.0001", "$0.0187", "$0.99", "$12.35"]);
 });
 
-test("rows of the map add up to the prompt, whatever was cut and reused", () => {
-  for (const [overhead, tools, total, common] of [
-    [3, 40, 143, 60],
-    [0, 0, 100, 0],
-    [1, 2, 200, 10_000],
+test("rows of the map add up to the prompt, and have what the server counted as before", () => {
+  for (const [overhead, tools, total] of [
+    [3, 40, 143],
+    [0, 0, 100],
+    [1, 2, 200],
   ]) {
     const slots = [
       { name: "system", offered: 70, kept: 70, cut: 0 },
       { name: "state", offered: 90, kept: 30, cut: 60 },
     ];
-    const rows = rowsOf({ overhead, tools, total, slots }, common);
+    const rows = rowsOf({ overhead, tools, total, slots }, { system: [70, 50], state: [12, 0] });
     assert.equal(sumOf(rows, "kept"), total);
-    assert.equal(sumOf(rows, "same"), Math.min(common, total));
+    const asBefore = rows.map(({ name, same, reusable }) => [name, same, reusable]);
+    assert.deepEqual(
+      asBefore.filter(([, same]) => same),
+      [
+        ["system", 70, 50],
+        ["state", 12, 0],
+      ],
+    );
     assert.ok(rows.every((row) => row.offered === row.kept + row.cut));
   }
 });
@@ -143,6 +150,7 @@ test("messages are compared slot by slot, and a change of words is no new messag
   const message = (slot, role, text) => ({ slot, role, parts: [{ kind: "text", text }] });
   const request = (tools) => ({ body: JSON.stringify({ tools }) });
   const before = {
+    tools: "key",
     request: request([{ name: "a" }]),
     messages: [
       message("history", "user", "one"),
@@ -151,6 +159,7 @@ test("messages are compared slot by slot, and a change of words is no new messag
     ],
   };
   const after = {
+    tools: "key",
     request: request([{ name: "a" }]),
     messages: [
       message("history", "user", "two"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
 from asyncio.subprocess import Process
 from pathlib import Path
 from typing import Any
@@ -75,3 +77,22 @@ async def test_the_process_ends_when_nobody_reads_any_more(
     await anext(pages)
     await pages.aclose()
     assert [process.returncode is not None for process in started] == [True]
+
+
+async def test_an_export_ends_its_process_when_most_of_10_mb_is_unread(
+    tmp_path: Path, started: list[Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process is `head` here: a hundred times it starts faster than Python once."""
+    program = tmp_path / "head"
+    program.write_text("#!/bin/sh\nexec head -c 10000000 /dev/zero\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    async with asyncio.timeout(60):
+        for _ in range(100):
+            pages = exported_beside("none.db", 1)
+            assert await anext(pages)
+            output: Any = started[-1].stdout
+            while not output._paused:  # asyncio reads on until its buffer is full
+                await asyncio.sleep(0)
+            await pages.aclose()
+    assert [process.returncode for process in started] == [-signal.SIGKILL] * 100

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -143,6 +143,40 @@ class Claude(Agent):
         return [json.loads(text) if text.startswith("{") else {"error": text} for text in found]
 
 
+class VertexClaude(Claude):
+    """Claude Code on Vertex AI, with a token of a project's own proxy."""
+
+    switches: ClassVar = {
+        "CLAUDE_CODE_USE_VERTEX": "1", "CLAUDE_CODE_SKIP_VERTEX_AUTH": "1",
+        "CLOUD_ML_REGION": "us-east5", "ANTHROPIC_VERTEX_PROJECT_ID": "project",
+    }  # fmt: skip
+    base = ("ANTHROPIC_VERTEX_BASE_URL", "/v1")
+
+    def begin(self, vendor: Vendor, text: str, *through: str) -> subprocess.Popen[str]:
+        self.environment |= {self.base[0]: f"{vendor.url}{self.base[1]}"}
+        return super().begin(vendor, text, *through)
+
+    def own_environment(self) -> dict[str, str]:
+        return super().own_environment() | self.switches
+
+
+class FoundryClaude(VertexClaude):
+    """Claude Code on Microsoft Foundry, with a key and a resource."""
+
+    switches: ClassVar = {
+        "CLAUDE_CODE_USE_FOUNDRY": "1", "ANTHROPIC_FOUNDRY_API_KEY": KEY,
+        "ANTHROPIC_FOUNDRY_RESOURCE": "resource",
+    }  # fmt: skip
+    base = ("ANTHROPIC_FOUNDRY_BASE_URL", "/anthropic")
+
+
+class BedrockClaude(VertexClaude):
+    """Claude Code on Bedrock, with an API key instead of a signature."""
+
+    switches: ClassVar = {"CLAUDE_CODE_USE_BEDROCK": "1", "AWS_BEARER_TOKEN_BEDROCK": KEY}
+    base = ("ANTHROPIC_BEDROCK_BASE_URL", "")
+
+
 class Codex(Agent):
     """Codex, asked by `codex exec`."""
 
@@ -198,6 +232,8 @@ class PlainCodex(Codex):
 class OpenCode(Agent):
     """opencode, started as `opencode run`, on a model of OpenAI's."""
 
+    model = "openai/gpt-5.5"
+
     def own_environment(self) -> dict[str, str]:
         settings = {"share": "disabled", "autoupdate": False, "permission": {"*": "allow"}}
         offline = dict.fromkeys(
@@ -207,22 +243,46 @@ class OpenCode(Agent):
 
     def command(self, vendor: Vendor, text: str) -> list[str]:
         going_on = ["--continue"] if self.turns else []
-        return [str(OPENCODE), "run", *going_on, "-m", "openai/gpt-5.5", text]
+        return [str(OPENCODE), "run", *going_on, "-m", self.model, text]
+
+
+class AnthropicOpenCode(OpenCode):
+    """opencode on a model of Anthropic's, which it requests at `/messages`."""
+
+    model = "anthropic/claude-sonnet-4-5"
 
 
 class AiSdk(Agent):
-    """A program of a few lines that uses Vercel's AI SDK on a model of OpenAI's."""
+    """A program of a few lines that uses Vercel's AI SDK on a model of OpenAI's.
+
+    Its directory has the conversation.
+    """
+
+    vendor, model = "openai", "gpt-5.5"
 
     def command(self, vendor: Vendor, text: str) -> list[str]:
-        script = _INSTALLED / "ask.mjs"
+        script = _INSTALLED / f"ask-{self.vendor}.mjs"
         script.write_text(
+            'import { existsSync, readFileSync, writeFileSync } from "node:fs";\n'
             'import { streamText } from "ai";\n'
-            'import { openai } from "@ai-sdk/openai";\n'
-            "const prompt = process.argv[2];\n"
-            'const reply = streamText({ model: openai("gpt-5.5"), prompt });\n'
-            "for await (const text of reply.textStream) process.stdout.write(text);\n"
+            f'import {{ {self.vendor} }} from "@ai-sdk/{self.vendor}";\n'
+            'const talk = "talk.json";\n'
+            "const messages = existsSync(talk) ? JSON.parse(readFileSync(talk)) : [];\n"
+            'messages.push({ role: "user", content: process.argv[2] });\n'
+            f'const reply = streamText({{ model: {self.vendor}("{self.model}"), messages }});\n'
+            'let content = "";\n'
+            "for await (const text of reply.textStream) content += text;\n"
+            "process.stdout.write(content);\n"
+            'messages.push({ role: "assistant", content });\n'
+            "writeFileSync(talk, JSON.stringify(messages));\n"
         )
         return ["node", str(script), text]
+
+
+class AnthropicAiSdk(AiSdk):
+    """The same on a model of Anthropic's."""
+
+    vendor, model = "anthropic", "claude-sonnet-4-5"
 
 
 def _text(content: Any) -> str:

@@ -276,10 +276,17 @@ MUTATIONS: Final = (
         "agent/turn/test_machine.py",
     ),
     Mutation(
+        "unknown-price-as-zero",
+        "_amounts.py",
+        "if usd is None or (unpriced and not usd):",
+        "if usd is None:",
+        "test_amounts.py",
+    ),
+    Mutation(
         "passing-failures",
         "agent/models/connected.py",
-        "retryable=status >= 500 or status in PASSING",
-        "retryable=status >= 500",
+        "is_passing = status >= 500 or status in PASSING",
+        "is_passing = status >= 500",
         "agent/models/test_failure.py",
     ),
     Mutation(

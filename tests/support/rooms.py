@@ -15,7 +15,7 @@ _AGENT = ("policy", "turn", "models", "plugins", "toolbox", "workspace", "host",
 
 # From left to right, floor by floor: a room may import from what comes before it.
 FLOORS: list[list[str]] = [
-    ["_distribution", "_keywords", "_lazy", "errors", "events", "telemetry"],
+    ["_amounts", "_distribution", "_keywords", "_lazy", "errors", "events", "telemetry"],
     [f"slop/{room}" for room in ("protocol", "conform", "transports", "discovery", "app", "hub")],
     [
         f"context/{room}"
@@ -28,7 +28,7 @@ FLOORS: list[list[str]] = [
     ["__main__"],
 ]
 PURE = {
-    "_keywords", "errors", "events",
+    "_amounts", "_keywords", "errors", "events",
     "slop/protocol", "slop/conform", "context/projection", "context/messages",
     "context/tokens", "context/slots", "context/dialects", "agent/policy", "agent/turn",
 }  # fmt: skip

@@ -33,6 +33,7 @@ from sightline.context.messages.gate import storable_json
 from sightline.context.messages.window import Window
 from sightline.context.tokens.tokens import Counter
 from sightline.errors import InvalidInput
+from sightline.slop.transports.background import finish
 
 if TYPE_CHECKING:
     from agents.memory import SessionSettings
@@ -163,12 +164,7 @@ class LedgerSession:
         def run() -> _T:
             return work(self._ledger.sessions.named(self.session_id).id, *more)
 
-        task = asyncio.ensure_future(asyncio.to_thread(run))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            await asyncio.wait({task})
-            raise
+        return await finish(asyncio.to_thread(run))
 
     def _read(self, session: int) -> list[TResponseInputItem]:
         entries = self._ledger.window(session, Window(0))

@@ -81,7 +81,8 @@ def led_codex(program: Sequence[str], address: str) -> Iterator[tuple[list[str],
         for left in (*home.glob(f"sightline-*.{CONFIG}"), *state.glob("codex-*")):
             pid = _LEFT.fullmatch(left.name)
             if pid and (pid[1] == number or not is_alive(int(pid[1], 16))):
-                left.unlink() if left.is_file() else shutil.rmtree(left)
+                is_folder = left.is_dir() and not left.is_symlink()
+                shutil.rmtree(left) if is_folder else left.unlink()
     words, profile, settings = _taken(program, address)
     target = home / (f"{profile}.{CONFIG}" if profile else CONFIG)
     folder, name = home, f"sightline-{number}"

@@ -16,18 +16,21 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from secrets import token_hex
 from typing import Any, Final, Literal, NamedTuple
 
 import click
 import msgspec
 
+from sightline._amounts import dollars
 from sightline._distribution import install, installer
 from sightline.agent.models.base import Model, address_of
+from sightline.agent.models.choose import chosen as chosen_model
 from sightline.agent.models.choose import examine, open_model
 from sightline.agent.models.keys import find_key
 from sightline.agent.models.local import why_not
@@ -38,6 +41,7 @@ from sightline.config import Settings, load
 from sightline.context.dialects import Options, encode
 from sightline.context.dialects.events import Stopped, Usage, UsageArrived, cost
 from sightline.context.dialects.profile import Profile
+from sightline.context.ledger.paths import database_url
 from sightline.context.messages.parts import Message
 from sightline.context.slots.prompt import Prompt, Receipt, digest_of
 from sightline.context.tokens.estimate import estimate
@@ -82,7 +86,8 @@ class Finding(msgspec.Struct, frozen=True):
 def doctor(*, as_json: bool, verify: bool, cache: str | None, yes: bool) -> int:
     """Check what is installed, configured and reachable, and say what to do.
 
-    Every line is ok, warn or fail. Nothing is changed, nobody is asked over a network.
+    Every line is ok, warn or fail. A warning concerns a feature that you chose and that does
+    not work here. Nothing is changed, nobody is asked over a network.
 
     --cache sends two small requests to a model, after asking you, and says how much of the
     first one the vendor or runtime reused for the second, and what both cost.
@@ -115,7 +120,7 @@ def _examine(*, verify: bool) -> Iterator[Finding]:
     yield _sqlite()
     settings, findings = _configuration()
     yield from findings
-    yield from _extras()
+    yield from _extras(settings)
     yield _keys()
     yield _local()
     yield _model(settings)
@@ -145,12 +150,25 @@ def _configuration() -> tuple[Settings, list[Finding]]:
     return loaded.settings, findings + [Finding("config", "warn", line) for line in loaded.refused]
 
 
-def _extras() -> Iterator[Finding]:
+def _extras(settings: Settings) -> Iterator[Finding]:
+    """Look for the packages of each extra. A feature is chosen by a setting or a variable."""
+    apps = [*settings.apps.connect, *settings.apps.brokers]
+    chosen = {
+        "attachments": bool(settings.ledger.attachments),
+        "mcp": bool(settings.apps.mcp_files) or any(app.startswith("mcp") for app in apps),
+        "nats": any(app.startswith("nats") for app in apps),
+        "otel": any(re.fullmatch("OTEL_EXPORTER_OTLP_.*ENDPOINT", name) for name in os.environ),
+        "postgres": database_url(configured_path(settings)) is not None,
+    }
+    with suppress(SightlineError, KeyError):  # the model's own check reports it
+        chosen[VENDORS[chosen_model(settings, os.environ).partition(":")[0]].api] = True
     for name, extra in EXTRAS.items():
         if is_installed(name):
             yield Finding(f"extra {name}", "ok", "installed")
-        else:
+        elif chosen.get(name):
             yield Finding(f"extra {name}", "warn", extra.without, install(name))
+        else:
+            yield Finding(f"extra {name}", "ok", f"not installed, not chosen: {extra.without}")
 
 
 def _keys() -> Finding:
@@ -158,14 +176,11 @@ def _keys() -> Finding:
     there = [name for name in dict.fromkeys(names) if find_key([name], os.environ)]
     if there:
         return Finding("keys", "ok", f"present: {', '.join(there)}")
-    return Finding("keys", "warn", "no vendor's key is present", "set one, such as OPENAI_API_KEY")
+    return Finding("keys", "ok", "no vendor's key is present")
 
 
 def _local() -> Finding:
-    obstacle = why_not("")
-    if not obstacle:
-        return Finding("local model", "ok", "runtime and weights are installed")
-    return Finding("local model", "warn", obstacle)
+    return Finding("local model", "ok", why_not("") or "runtime and weights are installed")
 
 
 def _model(settings: Settings) -> Finding:
@@ -177,7 +192,6 @@ def _model(settings: Settings) -> Finding:
 
 def _ledger(settings: Settings, *, verify: bool) -> Finding:
     from sightline.context.ledger import Ledger
-    from sightline.context.ledger.paths import database_url
 
     path = configured_path(settings)
     is_file = database_url(path) is None
@@ -204,12 +218,12 @@ def _sandbox(settings: Settings) -> Finding:
     from sightline.agent.workspace.sandbox import why_no_sandbox
 
     if settings.workspace.sandbox == "off":
-        return Finding("sandbox", "warn", "commands run without one: workspace.sandbox is off")
+        return Finding("sandbox", "ok", "commands run without one: workspace.sandbox is off")
     if not (why_not_here := why_no_sandbox()):
         return Finding("sandbox", "ok", "commands run in bubblewrap")
     if settings.workspace.sandbox == "require":
         return Finding("sandbox", "fail", why_not_here, "no workspace opens without it", 2)
-    return Finding("sandbox", "warn", f"commands run without one: {why_not_here}")
+    return Finding("sandbox", "ok", f"commands run without one: {why_not_here}")
 
 
 def _discovery() -> Iterator[Finding]:
@@ -267,7 +281,7 @@ def _prefix(profile: Profile, nonce: str) -> str:
 
 def _agree(model: Model, tokens: int) -> None:
     price = cost(Usage(2 * tokens, 2 * _MAX_OUTPUT_TOKENS), model.profile.prices)
-    priced = "at no known price" if price is None else f"for about ${price:.4f} at most"
+    priced = "at no known price" if price is None else f"for about {dollars(price)} at most"
     where = f" at {address}" if (address := address_of(model)) else ""
     question = f"Send two requests of {tokens:,} tokens to {model.label}{where}, {priced}?"
     if not sys.stdin.isatty():
@@ -345,4 +359,4 @@ def _cost_finding(
     if len(known) < 2:
         return Finding("cost", "ok", "not told: no usage" if not usages else "no price is known")
     tokens = sum(usage.input_tokens for usage in usages)
-    return Finding("cost", "ok", f"${sum(known):.4f} for {tokens:,} tokens in two requests")
+    return Finding("cost", "ok", f"{dollars(sum(known))} for {tokens:,} tokens in two requests")

@@ -9,7 +9,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 from urllib.parse import urlsplit
@@ -30,10 +30,14 @@ from sightline.cli.options import (
     users_option,
 )
 from sightline.cli.out import Progress, counted, notice, say, tell, write_json_lines
+from sightline.context.dialects.profile import Layer
+from sightline.context.dialects.profiles import price_layer
 from sightline.context.ledger import Ledger, Session
 from sightline.context.ledger.exchanges import Exchange
 from sightline.context.messages.gate import Gate, shown_text
 from sightline.errors import InvalidInput, LedgerUnavailable, SightlineError
+from sightline.gateway import addresses
+from sightline.gateway.addresses import UPSTREAMS
 from sightline.gateway.bodies import Api, read_body
 from sightline.gateway.observer import Observer, Passed, Passing, passed_of
 from sightline.gateway.report import (
@@ -53,14 +57,6 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 SECRET_BYTES: Final = 18
 BATCH: Final = 1_000  # sessions among which the single requests of a program are looked for
 TELLS: Final = "SIGHTLINE_GATEWAY"  # where it is set, the hook of `sightline mcp` is silent
-# upstream → (where it is if nobody says otherwise, the variable that leads there, its usual end)
-UPSTREAMS: Final = {
-    "anthropic": ("https://api.anthropic.com", "ANTHROPIC_BASE_URL", ""),
-    "openai": ("https://api.openai.com/v1", "OPENAI_BASE_URL", "/v1"),
-    "gemini": ("https://generativelanguage.googleapis.com", "GOOGLE_GEMINI_BASE_URL", ""),
-}
-
-
 FROM_TRANSCRIPT: Final = (
     "from a transcript: what requests held, their sizes and times, retries and requests beside "
     "the conversation are unknown"
@@ -83,16 +79,22 @@ def _json_option(command: _F, **settings: Any) -> _F:
     return click.option("--json", "as_json", is_flag=True, help=words, **settings)(command)
 
 
+def _price_option(command: _F, **settings: Any) -> _F:
+    form, words = "MODEL=IN/OUT/READ/WRITE", "Prices of a model, in dollars per million tokens."
+    option = click.option("--price", "prices", multiple=True, metavar=form, help=words, **settings)
+    return option(command)
+
+
 def _behind(command: _F) -> _F:
-    """Take the group's `--db` and `--json` behind a subcommand's name, too."""
+    """Take the group's `--db`, `--json` and `--price` behind a subcommand's name, too."""
 
     def take(context: click.Context, option: click.Parameter, value: object) -> None:
         if value:
             context.obj[option.name] = value
 
-    return db_option(
-        _json_option(command, expose_value=False, callback=take), expose_value=False, callback=take
-    )
+    for option in (db_option, _json_option, _price_option):
+        command = option(command, expose_value=False, callback=take)
+    return command
 
 
 @click.group(
@@ -107,7 +109,7 @@ def _behind(command: _F) -> _F:
 )  # fmt: skip
 @click.option(
     "--upstream", "upstreams", multiple=True, metavar="URL | API=URL",
-    help="Where requests go: all of them, or those of anthropic, openai or gemini.",
+    help=f"Address of the vendor, of all APIs or of one: {', '.join(UPSTREAMS)}.",
 )  # fmt: skip
 @click.option(
     "--record", type=click.Choice(["on", "off"]), default="on", help="Keep requests in the ledger."
@@ -117,6 +119,7 @@ def _behind(command: _F) -> _F:
     help="Put the state of apps behind each request: all of it, or once and then what changed.",
 )  # fmt: skip
 @users_option
+@_price_option
 @_json_option
 @click.pass_context
 def gateway(context: click.Context, /, **options: Any) -> None:
@@ -159,12 +162,12 @@ def _run(context: click.Context, program: tuple[str, ...]) -> None:
 def report(context: click.Context, session: str | None, html: Path | None) -> None:
     """Say what a recorded session cost and lost, request by request; without one, the last."""
     with Ledger(ledger_path(context.obj["db"]), mode="read") as ledger:
-        found = _recorded(ledger, session)
+        found, prices = _recorded(ledger, session), _price_layers(context.obj["prices"])
         kept = sorted(ledger.exchanges.list(found.id), key=lambda one: one.sent_at)
         title = found.title or found.name
         if session is None and len(kept) == 1 and len(batch := _batch(ledger, kept[0])) > 1:
             kept, title = batch, f"{len(batch):,} single requests"
-        passed = [passed_of(one) for one in kept]
+        passed = [passed_of(one, prices) for one in kept]
     if html is not None:
         about = f"session {found.id}, {found.kind or 'no gateway'}, {found.project}"
         if any(one.source for one in passed):
@@ -201,8 +204,9 @@ def import_(context: click.Context, paths: tuple[Path, ...]) -> None:
     """
     from sightline.gateway.imports import import_transcripts
 
+    prices = _price_layers(context.obj["prices"])
     with Ledger(ledger_path(context.obj["db"])) as ledger, Progress("files read") as progress:
-        done = import_transcripts(ledger, paths, progress)
+        done = import_transcripts(ledger, paths, progress, prices)
     skipped = {why: count for why, count in done.skipped.items() if count}
     if context.obj["as_json"]:
         counts = {"files": done.files, "new": done.new, "known": done.known}
@@ -233,6 +237,15 @@ def _batch(ledger: Ledger, last: Exchange) -> list[Exchange]:
     )
 
 
+def _price_layers(options: Sequence[str]) -> list[Layer]:
+    """Return the user's prices: those of the configuration, and of `--price`, which win."""
+    from sightline.agent.models.choose import price_layers
+
+    pairs = (option.partition("=") for option in options)
+    given = [price_layer(model, price, "--price") for model, _, price in pairs]
+    return price_layers(loaded_config().settings) + given
+
+
 def _recorded(ledger: Ledger, reference: str | None) -> Session:
     if reference is not None:
         return ledger.sessions.resolve(reference)
@@ -256,6 +269,7 @@ async def _serve(
     record: Literal["on", "off"],
     tail: Literal["off", "whole", "session"],
     users: Users,
+    prices: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Pass requests on while a program runs, or until interrupted.
@@ -265,17 +279,20 @@ async def _serve(
     from sightline.gateway.proxy import Gateway, server_of
 
     ways = chosen(upstreams, {**os.environ, **codex_way(program)})
+    if "bedrock" not in ways and addresses.is_signed(os.environ):
+        notice(addresses.SIGNED)
     async with AsyncExitStack() as stack:
         ledger = _ledger(db) if record == "on" else None
         live = None if tail == "off" else await _live_tail(stack, tail, ledger)
         agent = Path(program[0]).name if program else ""
-        observer = Observer(ledger, project=str(current_directory()), agent=agent)
+        project = str(current_directory())
+        observer = Observer(ledger, project=project, agent=agent, prices=_price_layers(prices))
         shares_terminal = sys.stdout.isatty() and sys.stderr.isatty()
         screen = _Screen(as_json=as_json, held=bool(program) and shares_terminal)
         listening = listen(port)
         bound, secret = listening.getsockname()[1], _secret(port)
         base = f"http://{LOOPBACK}:{bound}/{secret}"
-        variables = _variables(base, ways, tells=live is not None)
+        variables = addresses.gateway_variables(base, ways) | ({TELLS: "1"} if live else {})
         seen: asyncio.Queue[Passing | None] = asyncio.Queue()
         starts = {name: url.removesuffix(UPSTREAMS[name][2]) for name, url in ways.items()}
 
@@ -290,6 +307,8 @@ async def _serve(
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         try:
             if program:
+                # The program decides about signals. uvicorn would end the server at the first one.
+                server.capture_signals = nullcontext  # type: ignore[assignment, method-assign]
                 code = await _child(program, variables)
             else:
                 # The server raises a signal once more when it has ended: we would not see what
@@ -306,8 +325,14 @@ async def _serve(
             await application.close()
             seen.put_nowait(None)
             await watching
-            screen.end()
+            if screen.passed or not (program or application.unread):
+                screen.end()
             observer.close()
+        if not screen.passed and application.unread:
+            notice(shown_text(f"POST {application.unread} passed unread. Its format is unknown."))
+        elif not screen.passed and program:
+            others = os.environ.keys() - variables.keys()
+            notice(shown_text(addresses.bypass_words(agent, others)))
         return code
 
 
@@ -384,10 +409,10 @@ class _Screen:
     def __init__(self, *, as_json: bool, held: bool) -> None:
         self._as_json = as_json
         self._held = held
-        self._passed: list[Passed] = []
+        self.passed: list[Passed] = []
 
     def show(self, passed: Passed) -> None:
-        self._passed.append(passed)
+        self.passed.append(passed)
         if not self._held:
             self._write(passed)
 
@@ -400,16 +425,16 @@ class _Screen:
     def end(self) -> None:
         """Say what was held back, and the sum."""
         if self._as_json and self._held:
-            for passed in self._passed:
+            for passed in self.passed:
                 self._write(passed)
         elif not self._as_json:
-            troubles = dict.fromkeys(one.trouble for one in self._passed if self._held)
+            troubles = dict.fromkeys(one.trouble for one in self.passed if self._held)
             notice(*map(shown_text, filter(None, troubles)))
-            notice(*summary_lines(summarise(self._passed)))
+            notice(*summary_lines(summarise(self.passed)))
 
 
 def _plain(passed: Passed) -> bytes:
-    found: dict[str, Any] = msgspec.to_builtins(passed)
+    found: dict[str, Any] = {"cost_usd": None, **msgspec.to_builtins(passed)}
     found.pop("anchors", None)
     if passed.source:
         found |= dict.fromkeys(("status", "bytes", "first_ms", "total_ms"))
@@ -420,9 +445,7 @@ def _plain(passed: Passed) -> bytes:
 
 def chosen(given: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
     """Tell where each API's requests go: as said, as the environment has it, or to the vendor."""
-    found = {}
-    for name, (vendor, variable, _) in UPSTREAMS.items():
-        found[name] = environment.get(variable, "").rstrip("/") or vendor
+    found = addresses.default_addresses(environment)
     for text in given:
         name, equals, url = text.partition("=")
         if not equals or "/" in name:
@@ -431,7 +454,7 @@ def chosen(given: Sequence[str], environment: Mapping[str, str]) -> dict[str, st
             raise InvalidInput(f"there is no API {name!r}; there are {', '.join(UPSTREAMS)}")
         if not _is_address(url):
             raise InvalidInput(f"an upstream is an http or https address; not {url!r}")
-        for one in [name] if name else UPSTREAMS:
+        for one in [name] if name else [*found]:
             # A server without a path has the API where its vendor has it.
             usual = UPSTREAMS[one][2] if urlsplit(url).path in ("", "/") else ""
             found[one] = url.rstrip("/") + usual
@@ -447,30 +470,29 @@ def _is_address(url: str) -> bool:
     return bool(known) and url.isprintable() and not set(url) & set(" ?#")
 
 
-def _variables(base: str, ways: Mapping[str, str], *, tells: bool) -> dict[str, str]:
-    """Give the variables of a program that is led through here; a hook need not tell it twice.
-
-    An address ends as the one that it stands for does.
-    """
-    found = {
-        variable: f"{base}/{name}{end if ways[name].endswith(end) else ''}"
-        for name, (_, variable, end) in UPSTREAMS.items()
-    }
-    return {**found, TELLS: "1"} if tells else found
-
-
 async def _child(program: Sequence[str], variables: Mapping[str, str]) -> int:
     """Run the program with its vendors led through here; return its exit code."""
     with led_codex(program, variables["OPENAI_BASE_URL"]) as (words, more):
         env = {**os.environ, **variables, **more}
+        loop = asyncio.get_running_loop()
+        # The terminal sends an interrupt to the program, too. The program decides about it.
+        loop.add_signal_handler(signal.SIGINT, lambda: None)
+        # The handlers come before the program, which can already work when its start returns.
+        early: list[int] = []
+        forward: Callable[[int], None] = early.append
+
+        def forward_signal(number: int) -> None:
+            with suppress(ProcessLookupError):
+                forward(number)
+
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, forward_signal, number)
         try:
             child = await asyncio.create_subprocess_exec(*words, env=env)
         except OSError as error:
             raise InvalidInput(f"{program[0]}: {error.strerror}") from error
-        loop = asyncio.get_running_loop()
-        # The terminal sends an interrupt to the program, too. The program decides about it.
-        loop.add_signal_handler(signal.SIGINT, lambda: None)
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, child.send_signal, number)
+        forward = child.send_signal
+        for received in early:
+            forward_signal(received)
         code = await child.wait()
     return code if code >= 0 else 128 - code

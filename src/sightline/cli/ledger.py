@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 import msgspec
 
+from sightline._amounts import dollars
 from sightline.cli.commands.console import columns
 from sightline.cli.options import attachments_url, db_option, examples, ledger_path, open_ledger
 from sightline.cli.out import Progress, confirm, counted, into_file, say, tell, write_json_lines
@@ -309,16 +310,11 @@ def _overview_row(one: SessionOverview, current: int) -> tuple[str, ...]:
         session.updated_at[:16].replace("T", " "),
         str(session.groups),
         f"{session.tokens:,}",
-        _price(one),
+        dollars(one.cost_nanousd and one.cost_nanousd / _NANO, one.unpriced),
         ("↳ " if session.parent else "")
         + (f"{session.name}: {one.title}" if named and one.title else one.title or session.name),
         shortened(session.project),
     )
-
-
-def _price(one: SessionOverview) -> str:
-    more = "+?" if one.unpriced else ""
-    return f"${one.cost_nanousd / _NANO:.2f}{more}" if one.cost_nanousd else more.lstrip("+")
 
 
 def shortened(directory: str) -> str:

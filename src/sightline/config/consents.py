@@ -84,7 +84,8 @@ def _open_consents(*, write: bool = False) -> Iterator[dict[str, StoredConsent]]
                 write_private(directory, name, msgspec.json.encode(consents))
     except (OSError, InvalidInput, msgspec.DecodeError, ValueError, RecursionError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or error
-        raise InvalidInput(f"{path / name}: {why}. No consent in this file counts") from error
+        advice = "No consent in this file counts. If it is damaged, delete it to be asked again"
+        raise InvalidInput(f"{path / name}: {why}. {advice}") from error
 
 
 def parts_of(texts: Mapping[str, str]) -> Parts:

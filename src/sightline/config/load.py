@@ -33,7 +33,7 @@ from platformdirs import user_config_path
 from sightline.config.settings import EndpointSettings, HookSettings, PolicyRule, Settings
 from sightline.context.dialects.endpoints import ENDPOINTS
 from sightline.context.dialects.profile import Layer
-from sightline.context.dialects.profiles import profile_for
+from sightline.context.dialects.profiles import price_layer, profile_for
 from sightline.context.slots.settings import in_words
 from sightline.context.slots.strategies import BUILT_IN
 from sightline.errors import InvalidInput
@@ -306,6 +306,8 @@ def read_value(key: Key, value: object, source: str, *, lenient: bool = False) -
         _check_endpoint(where, key[1], read)
     if key == ("hooks",):
         _check_hooks(where, read)
+    if key[0] == "prices":
+        price_layer(key[1], read, where)
     if key[0] == "profiles":
         profile_for("openai-chat", overrides=Layer(where, read))
     return read

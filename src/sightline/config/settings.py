@@ -282,3 +282,5 @@ class Settings(_Table, frozen=True, kw_only=True):
     endpoints: dict[str, EndpointSettings] = {}
     # A profile is data of many shapes; `dialects.profiles` checks every field of it.
     profiles: dict[str, dict[str, Any]] = {}
+    # Dollars per million tokens by model: "input/output/read/write". A name may contain `*`.
+    prices: dict[str, str] = {}

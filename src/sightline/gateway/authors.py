@@ -1,121 +1,117 @@
-"""Who wrote what changed in a text: told by its form, and by what it stands under (pure).
+"""Find the author of a change in a text: the first row of `causes` that fits (pure).
 
-    author_of(old, new)         of a change in instructions or in a message
-    result_author(old, new)     of a change in a tool's result
-    block_author(text)          of a text that came or went whole
-    is_summary_text(text)       whether it is what a conversation was compacted to
+    author_of(old, new)         cause of a change in instructions or in a message
+    result_author(old, new)     cause of a change in a tool's result
+    block_author(text)          cause of a whole text that was added or removed
+    is_summary_text(text)       True if the text replaces an earlier conversation
 
-A text is looked at from its first line that differs. Agents write dates, reminders and reports of
-their surroundings in forms of their own; what has no such form was written by a person or a model,
-and nobody's name is returned. A word that speaks *about* such a thing is none: a form is a line
-with a label, a tag, or what stands under a heading.
+The first different line of a text decides. Agents write dates, reminders and descriptions of the
+machine in special forms: a label, a tag, or lines below a heading. A text without such a form was
+written by a person or a model, and its cause is empty. A sentence about a form has no cause.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from sightline.context.dialects.drift import common_start
+from sightline.gateway.causes import ROWS, Row
 
-HEAD_CHARS: Final = 400  # in which a text says what it is
-LINE_CHARS: Final = 600  # of a line that are looked at, and of them around its first difference
+HEAD_CHARS: Final = 400  # characters of a text that show its form
+SUMMARY_CHARS: Final = 2_000  # characters of a summary that show its form
+LINE_CHARS: Final = 600  # maximum size of a line, and of the part around its first difference
 AROUND_CHARS: Final = 200
-WINDOW_CHARS: Final = 20_000  # before a change in which it is looked for what it stands under
+WINDOW_CHARS: Final = 20_000  # characters before a change that are searched for headings
 
 
 def author_of(old: str, new: str, *, role: str = "") -> str:
-    """Name who changed a text, empty for whoever wrote it; `role` is whose message it is."""
-    above, was, now = _changed_lines(old, new)
-    first = _first_pair(was, now)
-    if "x-anthropic-billing-header" in f"{was}\n{now}":
-        return "billing"
-    if role and _HOOK.search((new or old)[:HEAD_CHARS]):
-        return "hook"
-    is_reminder = bool(role) and is_reminder_text(new or old)
-    if _is_date(*first):
-        return "date"
-    if not is_reminder and _is_id(*first):
-        return "random"
-    if role in _MODEL:
-        return ""
-    section = _head_kind(first[1]) or _head_kind(first[0])
-    if not section and any(map(_ENVIRONMENT.search, first)):
-        return "environment"
-    is_end = new.startswith(old) and not now.split("\n", 1)[0].strip()
-    section = section or _section(above, first, is_end=is_end)
-    if section == "environment" and not role and _is_counter(*first, counted=_PER_REQUEST):
-        return "random"
-    if section:
-        return section
-    if is_reminder or (role and _is_reminded(old, new)):
-        return "reminder"
-    if role and any(_HOOK.search(line) for line in first):
-        return "hook"
-    if role:
-        return "random" if _is_stamp(*first) else ""
-    return "random" if _is_counter(*first, counted=_COUNTED) else ""
+    """Return the cause of a change in instructions, or in a message with a role, or `""`."""
+    if role and role not in _MODEL:
+        return _cause("reminder" if is_reminder_text(new or old) else "message", old, new)
+    return _cause("model" if role else "instructions", old, new)
 
 
 def result_author(old: str, new: str) -> str:
-    """Name who changed something around a result's own words, an image of it, or what cut it."""
-    _, was, now = _changed_lines(old, new)
-    if _IMAGE.search(f"{was}\n{now}") and not _is_cleared(new):
-        return "image"
-    if _is_reminded(old, new):
-        return "reminder"
-    first = _first_pair(was, now)
-    if any(map(_HOOK.search, first)):
-        return "hook"
-    if is_spaced(old, new):
-        return "spaced"
-    if _is_date(*first):
-        return "date"
-    if _is_id(*first):
-        return "random"
-    return "result_cut" if _is_cut(old, new) else ""
+    """Return the cause of a change in a result, or `""` if its own words changed."""
+    return "spaced" if is_spaced(old, new) else _cause("result", old, new)
 
 
 def block_author(text: str) -> str:
-    """Name the agent's part that a whole text is, empty for anybody's words."""
-    if _HOOK.search(text[:HEAD_CHARS]):
-        return "hook"
-    kind = _head_kind(_first(_inner(text[:HEAD_CHARS])))
-    if is_reminder_text(text):
-        return kind or "reminder"
-    return kind
+    """Return the cause of a whole text that was added or removed, or `""`."""
+    return _cause("part", "", text)
 
 
 def is_reminder_text(text: str) -> bool:
-    """Whether a text begins as reminders do."""
-    return _REMINDER.match(text[:HEAD_CHARS]) is not None
+    """Return True if a text begins as reminders do."""
+    return _without_opening(text, ROWS) != text
 
 
 def is_summary_text(text: str) -> bool:
-    """Whether a text says that it stands for what was said before it."""
-    if _REQUEST.match(text[:HEAD_CHARS]):
-        return False
-    return bool(_SUMMARY.search(text[:2_000]) or _SUMMARY_HEAD.search(text[:HEAD_CHARS]))
+    """Return True if a text replaces the conversation before it."""
+    return bool(_cause("summary", "", text))
 
 
 def is_spaced(old: str, new: str) -> bool:
-    """Whether two texts differ in white space only."""
+    """Return True if two texts differ only in white space."""
     return old != new and "".join(old.split()) == "".join(new.split())
 
 
-# The lines that differ.
+def _cause(location: str, old: str, new: str) -> str:
+    row = find_row(location, old, new)
+    return row.cause if row else ""
+
+
+def find_row(location: str, old: str, new: str, rows: Sequence[Row] = ROWS) -> Row | None:
+    """Return the first row that fits a change at a location of a request, or None."""
+    above, was, now = _changed_lines(old, new)
+    head = (new or old).lstrip()[: SUMMARY_CHARS if location == "summary" else HEAD_CHARS]
+    lines = _first_pair(was, now)
+    if location == "part":
+        above, lines = "", ("", _first(_without_opening(head, rows)))
+    is_paragraph = new.startswith(old) and not now.split("\n", 1)[0].strip()
+    change = TextChange(location, rows, old, new, head, above, lines, is_paragraph)
+    fits = (row for row in rows if location in row.locations and TESTS[row.test](row, change))
+    return next(fits, None)
+
+
+@dataclass(frozen=True)
+class TextChange:
+    """A text before and after a change, with the parts that rows are tested on."""
+
+    location: str
+    rows: Sequence[Row]
+    old: str
+    new: str
+    head: str  # how the text begins
+    above: str  # the common lines before the change
+    lines: tuple[str, str]  # the first different lines
+    is_paragraph: bool  # added at the end
+
+    @cached_property
+    def section(self) -> Row | None:
+        """The row of the heading that the changed line is, or is below."""
+        old, new = self.lines
+        return _heading(new, self.rows) or _heading(old, self.rows) or _section(self)
+
+    def values(self, cause: str) -> re.Pattern[str]:
+        """Match each value of a cause."""
+        rows = (row for row in self.rows if (row.cause, row.test) == (cause, "value"))
+        return re.compile("|".join(row.pattern for row in rows), re.IGNORECASE)
+
+
+# The different lines.
 
 
 def _changed_lines(old: str, new: str) -> tuple[str, str, str]:
-    """Return what stands above the first line that differs, and both texts to where they meet."""
+    """Return the lines before the first different line, and both texts until they meet again."""
     one, other = old.splitlines(), new.splitlines()
-    start = 0
-    while start < min(len(one), len(other)) and one[start] == other[start]:
-        start += 1
+    start = _count_alike(one, other)
     above = "\n".join(one[:start])[-WINDOW_CHARS:]
-    end = 0
-    while end < min(len(one), len(other)) - start and one[-1 - end] == other[-1 - end]:
-        end += 1
+    end = _count_alike(one[start:][::-1], other[start:][::-1])
     one, other = one[start : len(one) - end], other[start : len(other) - end]
     found = {line: index for index, line in reversed(list(enumerate(other))) if line.strip()}
     alike = next((index for index, line in enumerate(one) if line in found), None)
@@ -124,377 +120,180 @@ def _changed_lines(old: str, new: str) -> tuple[str, str, str]:
     return above, "\n".join(one), "\n".join(other)
 
 
+def _count_alike(one: Sequence[str], other: Sequence[str]) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
 def _first(lines: str) -> str:
     return next((line for line in lines.splitlines() if line.strip()), "")
 
 
 def _first_pair(was: str, now: str) -> tuple[str, str]:
-    """Return the first lines that differ; of long ones what is around their difference."""
+    """Return the first different lines. A long line is cut to the part around the difference."""
     old, new = _first(was), _first(now)
     if max(len(old), len(new)) <= LINE_CHARS:
         return old, new
-    start = common_start(old, new)
-    end = common_start(old[start:][::-1], new[start:][::-1])
+    start, end = _common_ends(old, new)
     first, after = max(0, start - AROUND_CHARS), max(0, end - AROUND_CHARS)
-    cut = (line[first : len(line) - after] for line in (old, new))
-    one, other = (line[:LINE_CHARS] for line in cut)
+    one, other = (line[first : len(line) - after][:LINE_CHARS] for line in (old, new))
     return one, other
 
 
-def _is_reminded(old: str, new: str) -> bool:
-    """Whether two texts differ only in the reminders in them."""
-    if not (_REMINDS.search(old) or _REMINDS.search(new)):
+def _common_ends(old: str, new: str) -> tuple[int, int]:
+    """Count the characters that two texts share at their beginning and at their end."""
+    start = common_start(old, new)
+    return start, common_start(old[start:][::-1], new[start:][::-1])
+
+
+def _without_opening(text: str, rows: Sequence[Row]) -> str:
+    """Return a text without the opening of a reminder."""
+    opens = (r.regex for r in rows if (r.cause, r.test) == ("reminder", "opens"))
+    return next((text[m.end() :] for p in opens if (m := p.match(text[:HEAD_CHARS]))), text)
+
+
+# The tests of rows.
+
+
+def _opens(row: Row, change: TextChange) -> bool:
+    heads = () if change.location == "result" else (change.head,)
+    lines = change.lines if change.location in ("message", "result") else ()
+    return any(map(row.regex.search, (*heads, *lines)))
+
+
+def _is_value(row: Row, change: TextChange) -> bool:
+    """Return True if the first difference is in a value, and the rest differs only in numbers."""
+    at = common_start(*change.lines)
+    found = (m for line in change.lines for m in row.regex.finditer(line))
+    if not all(change.lines) or not any(m.start() <= at <= m.end() for m in found):
         return False
-    return _unreminded(old) == _unreminded(new)
+    old, new = (_WORN.sub("", change.values(row.cause).sub("", line)) for line in change.lines)
+    return old == new
 
 
-def _unreminded(text: str) -> str:
-    kept = []
-    at = 0
-    while found := _REMINDS.search(text, at):
-        close = f"</{found[1]}>"
-        end = text.find(close, found.end())
+def _is_label(row: Row, change: TextChange) -> bool:
+    """Return True if lines differ after a label, or if one line has a label and a value."""
+    labels = [found for line in change.lines if (found := row.regex.match(line))]
+    if not all(change.lines):
+        return bool(labels) and bool(change.values(row.cause).search(labels[0].string))
+    ends = [label.end() for label in labels]
+    return len(ends) == len(change.lines) and common_start(*change.lines) >= min(ends) - 1
+
+
+def _is_count(row: Row, change: TextChange) -> bool:
+    old, new = (_NUMBER.sub("\0", line) for line in change.lines)
+    return old == new and all(map(row.regex.search, change.lines))
+
+
+def _is_around(row: Row, change: TextChange) -> bool:
+    has_tag = row.regex.search(change.old) or row.regex.search(change.new)
+    return bool(has_tag) and _outside(row, change.old) == _outside(row, change.new)
+
+
+def _outside(row: Row, text: str) -> str:
+    """Return a text without the elements that a row's opening tag begins."""
+    kept, at = [], 0
+    while found := row.regex.search(text, at):
+        end = text.find(f"</{found[1]}>", found.end())
         if end < 0:
             break
         kept.append(text[at : found.start()].rstrip())
-        at = end + len(close)
+        at = text.index(">", end) + 1
     return "".join([*kept, text[at:].strip()])
 
 
-def _differ_in(pattern: re.Pattern[str], old: str, new: str, mark: str = "") -> bool:
-    """Whether two texts differ only in what a pattern finds, or in whether it is there.
-
-    With a `mark`, which stands for what is found, it must be there in both.
-    """
-    if not (pattern.search(old) or pattern.search(new)):
-        return False
-    return pattern.sub(mark, old) == pattern.sub(mark, new)
+def _is_whole(row: Row, change: TextChange) -> bool:
+    old, new = (row.regex.fullmatch(t.strip()[:HEAD_CHARS]) for t in (change.old, change.new))
+    return len(change.new) < HEAD_CHARS and bool(new) and not old
 
 
-def _is_date(old: str, new: str) -> bool:
-    """Whether the first difference of two lines is a date or a time, and nobody's words."""
-    if not old or not new:
-        line = old or new
-        return _DATED.match(line) is not None and _DATE.search(line) is not None
-    if _differ_in(_DATE, old, new):
-        return True
-    one, other = (_WORN.sub("", _DATE.sub("", line)) for line in (old, new))
-    at = common_start(old, new)
-    begun = any(m.start() <= at <= m.end() for line in (old, new) for m in _DATE.finditer(line))
-    if begun and one == other:
-        return True
-    # A line that says it tells the time: whatever its form.
-    return bool(_DATED.match(old) and _DATED.match(new)) and _after_label(old, new)
+def _is_cut(row: Row, change: TextChange) -> bool:
+    """Return True if a part is missing, and the text that replaces it has the pattern."""
+    old, new = change.old, change.new
+    if len(new) * 2 <= len(old):
+        return bool(row.regex.search(""))
+    start, end = _common_ends(old, new)
+    is_shorter = len(new) < len(old) and (start + end) * 2 >= len(new)
+    return is_shorter and bool(row.regex.search(new[start : len(new) - end]))
 
 
-def _after_label(old: str, new: str) -> bool:
-    return common_start(old, new) >= min(m.end() for m in map(_DATED.match, (old, new)) if m) - 1
+TESTS: Final[dict[str, Callable[[Row, TextChange], bool]]] = {
+    "opens": _opens, "value": _is_value, "label": _is_label, "count": _is_count,
+    "around": _is_around, "whole": _is_whole, "cut": _is_cut,
+    "word": lambda row, change: all(change.lines) and _is_label(row, change),
+    "line": lambda row, change: any(map(row.regex.search, change.lines)),
+    "heading": lambda row, change: change.section is row,
+}  # fmt: skip
 
 
-def _is_id(old: str, new: str) -> bool:
-    """Whether two lines differ only in what nobody chose: ids, and what is counted for a label."""
-    if old and new and _differ_in(_ID, old, new):
-        return True
-    found = [_LABELLED_ID.fullmatch(line.strip()) for line in (old, new)]
-    return all(found) and len({match[1] for match in found if match}) == 1
+# Headings.
 
 
-def _is_stamp(old: str, new: str) -> bool:
-    """Whether two lines of a message say nothing but a number, and what it counts."""
-    are_stamps = all(_STAMP.fullmatch(line.strip()) for line in (old, new))
-    return are_stamps and _differ_in(_NUMBER, old, new, "\0")
-
-
-def _is_counter(old: str, new: str, *, counted: re.Pattern[str]) -> bool:
-    """Whether two lines of instructions differ only in what is counted, and nobody chose."""
-    lines = old, new
-    if not (old and new and _differ_in(_NUMBER, old, new, "\0")) or any(map(_CHOSEN.search, lines)):
-        return False
-    if all(map(counted.search, lines)):
-        return True
-    return counted is _COUNTED and all(map(_LABELLED.fullmatch, lines))
-
-
-# What a line stands under.
-
-
-def _head_kind(line: str) -> str:
-    """Name what a heading, a label or an opening tag says that follows."""
+def _heading(line: str, rows: Sequence[Row]) -> Row | None:
+    """Return the row of a heading, a label or an opening tag."""
     head = _HEAD.match(line.strip())
     if head is None:
-        return ""
-    line = head[0] if head[0].startswith("<") else line
-    if _MEMORY.search(line):
-        return "" if _SPOKEN.match(line.strip()) else "memory"
-    return "environment" if _ENVIRONMENT_HEAD.search(line) else ""
+        return None
+    text = head[0] if head[0].startswith("<") else line.strip()
+    return next((row for row in rows if row.test == "heading" and row.regex.search(text)), None)
 
 
-def _section(above: str, first: tuple[str, str], *, is_end: bool) -> str:
-    """Name the part of a text that a line belongs to, by what stands above it."""
-    tags: list[tuple[str, str]] = []
-    heading = label = memory = ""
+def _section(change: TextChange) -> Row | None:
+    """Return the row of the heading above the changed line.
+
+    A file of instructions ends at its closing tag or at the next heading of its level. Any other
+    heading has the lines directly below it, and data after a blank line.
+    """
+    tags: list[tuple[str, Row | None]] = []
+    heading: Row | None = None
+    label: Row | None = None
+    memory: Row | None = None
     level = depth = 0
     is_blank = is_parted = False
-    for line in above.split("\n"):
+    for line in change.above.split("\n"):
         if not line.strip():
-            is_blank, is_parted, label = True, True, ""
+            is_blank, is_parted, label = True, True, None
             continue
-        kind = _head_kind(line)
+        row = _heading(line, change.rows)
         marks = _MARKDOWN.match(line)
         if marks:
             if memory and len(tags) <= depth and level and len(marks[1]) <= level:
-                memory = ""
-            heading, is_blank = kind, False
+                memory = None
+            heading, is_blank = row, False
         elif line.rstrip().endswith(":"):
-            label = kind
-        if kind == "memory":
-            memory, level, depth = kind, len(marks[1]) if marks else 0, len(tags)
-            heading, is_parted = "", False
+            label = row
+        if row and row.cause == "memory":
+            memory, level, depth = row, len(marks[1]) if marks else 0, len(tags)
+            heading, is_parted = None, False
         for is_closing, name in _TAG.findall(line):
             if not is_closing:
-                tags.append((name, _head_kind(f"<{name}>")))
+                tags.append((name, _heading(f"<{name}>", change.rows)))
             elif any(name == opened for opened, _ in tags):
                 while tags.pop()[0] != name:
                     pass
-                memory = memory if len(tags) >= depth and not _IN_FILE.match(name) else ""
-    if any(kind == "environment" for _, kind in tags) or label == "environment":
-        return "environment"
-    is_data = any(map(_DATA.match, first))
-    if heading == "environment" and (is_data or not is_blank):
-        return "environment"
-    if memory and is_end and level and not is_parted:
-        return ""  # a paragraph of its own behind a file that has none
-    return memory or ("memory" if any(kind == "memory" for _, kind in tags) else "")
+                memory = memory if len(tags) >= depth and not _IN_FILE.match(name) else None
+    is_data = any(map(_DATA.match, change.lines))
+    near = [*(row for _, row in tags), label, heading if is_data or not is_blank else None]
+    direct = next((row for row in near if row and row.cause != "memory"), None)
+    if direct or (memory and level and change.is_paragraph and not is_parted):
+        return direct  # a separate paragraph after a file that has no paragraphs is not in it
+    return memory or next((row for _, row in tags if row), None)
 
 
-def _inner(text: str) -> str:
-    """Return a text without the tag of a reminder around it."""
-    return _REMINDER.sub("", text, count=1)
-
-
-# Results.
-
-
-def _is_cleared(text: str) -> bool:
-    return len(text) < HEAD_CHARS and _CLEARED.fullmatch(text.strip()) is not None
-
-
-def _is_cut(old: str, new: str) -> bool:
-    """Whether a text is what was left of a longer one, or a short word in its stead."""
-    if old == new:
-        return False
-    if len(new) * 2 <= len(old) or (_is_cleared(new) and not _is_cleared(old)):
-        return True
-    start = common_start(old, new)
-    end = common_start(old[start:][::-1], new[start:][::-1])
-    put = new[start : len(new) - end]
-    is_shorter = len(new) < len(old) and (start + end) * 2 >= len(new)
-    return is_shorter and (not put.strip() or _CUT.search(put) is not None)
-
-
-# Forms.
+# Parts of lines.
 
 _MODEL: Final = frozenset({"assistant", "model"})
-_SUMMARY: Final = re.compile(
-    r"(?im)continued from a previous conversation|conversation (?:so far|summary)"
-    r"|summary of the conv|<summary>|\b(?:produced|wrote|made|left) a summary of"
-    r"|previous conversation.{0,80}summar|handoff summary|summari[sz]ed (?:below|history)"
-    r"|(?:^|\bhere(?:'s| is) (?:the|its|a|my) )summary:\s*\n"
-)
-_COMPACT: Final = r"(?:summar(?:y|i[sz]ed|i[sz]ation)|recap|compact(?:ed|ion)|hand-?(?:off|over))"
-_ASKS: Final = (
-    r"(?:write|make|give|create|produce|tell|draft|show|summari[sz]e|sum up|recap(?! of\b)|compact"
-    r"|begin|put|add|what|how|why|when|who|which|where)"
-)
-_REQUEST: Final = re.compile(
-    r"(?i)\W*(?:(?:now|then|please|first|finally|let us|let's|can you|could you|i want you to)"
-    rf"[, ]+)*{_ASKS}\b"
-)
-_SUMMARY_HEAD: Final = re.compile(
-    # a heading, a tag, a label in brackets or between lines, a sentence that ends in a colon,
-    # what was done to it
-    rf"(?im)\A\s*(?:#+ [^\n]*\b{_COMPACT}\b|<[\w-]*{_COMPACT}[\w-]*(?: [^<>]*)?>"
-    rf"|\[[^\]\n]*\b{_COMPACT}\b[^\]\n]*\]|[=*_-]+ ?(?:[\w-]+ ){{0,4}}{_COMPACT}\b[^\n.?!]{{0,40}}$"
-    rf"|(?:[^\n?!]*[.!] )?(?![^\n.?!]*\b{_ASKS} )[^\n.?!]*\b{_COMPACT}\b[^\n.?!]*:\s*$"
-    rf"|[^\n?!]*\b(?:was|were|has|have|had)(?: been)? {_COMPACT}\b"
-    rf"|(?:this|the following|below|here)(?:'s| is| are)[^\n.?!]*\b{_COMPACT}\b)"
-)
-_EVENT: Final = (
-    r"(?:UserPromptSubmit|SessionStart|SessionEnd|PreToolUse|PostToolUse(?:Failure)?|PostToolBatch"
-    r"|SubagentSt(?:art|op)|Stop|PreCompact|PostCompact|Notification|PermissionRequest)"
-)
-_HOOK: Final = re.compile(
-    r"(?i)\bhook (?:additional context|success|feedback|output|blocking)(?:\b.{0,40}:|\s*$)"
-    rf"|\A\W*(?:<system[-_]reminder>\s*)?[\[(]?{_EVENT}(?::[\w*|-]+)? hook\b"
-    rf"|\A\W*hook(?:s|ed)?\b[^\n.?!]{{0,40}}{_EVENT}|\A\W*[^\n:.?!]{{0,40}}\bby (?:a |the )?hook:"
-    r"|\A\s*<(?:[\w-]*[_-])?hook(?:[_-][\w-]*)?(?: [^<>]*)?>"
-)
-_REMINDER: Final = re.compile(
-    r"(?i)\A\s*(?:<[\w-]*reminder[\w-]*(?: [^<>]*)?>|\[[^\]\n]{0,40}\breminder\b[^\]\n]{0,40}\]"
-    r"|(?:[\w-]+ )?reminder(?: \([^)\n]*\))?:)"
-)
-_REMINDS: Final = re.compile(r"(?i)<([\w-]{0,40}reminder[\w-]{0,40})(?: [^<>]{0,200})?>")
-_FILES: Final = (
-    r"(?:\b(?:CLAUDE|AGENTS?|GEMINI|MEMORY|QWEN|CRUSH|WARP|CONVENTIONS)"
-    r"(?:\.(?:local|override))?\.md\b"
-    r"|\b(?:copilot-)?instructions\.md\b|\.instructions\.md\b|\b[\w-]+\.mdc\b|\.goosehints\b"
-    r"|(?<!\w)\.(?:cursor|windsurf|cline|roo|kilocode|continue|amazonq|trae|claude|agents?|kiro)"
-    r"[\w-]*[/\\]?(?:rules|steering|memory)\b|(?<!\w)\.[a-z]*rules\b"
-    r"|\.(?:junie|augment)[-/]guidelines)"
-)
-_MEMORY: Final = re.compile(
-    rf"(?i){_FILES}|<(?:(?:user|project|custom|repo\w*|agents?|claude)[_-])?"
-    r"(?:md|memory|memories|rules|instructions)>"
-)
 _IN_FILE: Final = re.compile(r"(?i).*(?:instructions|memory|rules|file|reminder)$")
 _HEAD: Final = re.compile(
     r"(?i)#+ |<[\w-]+(?: [^<>]*)?>|[-=*\[(]+.*[-=*\])]:?$|.*:\**$"
     r"|(?:contents? of|from|file|source|path|instructions? (?:from|in|of))\b.*\.\w+\S*\)?$"
     r"|[A-Z][A-Z ]{7,40}$"
 )
-# A sentence that ends in a colon and speaks of a file is none that the file follows.
-_SPOKEN: Final = re.compile(
-    r"(?i)(?!.*\b(?:contents?|instructions?|rules|guidelines|memory|from|file|source|loaded|read)\b)"
-    r"(?:[\w']+,? ){2,}.*:$"
-)
-_ENVIRONMENT_HEAD: Final = re.compile(
-    r"(?i)\benv(?:ironment)?(?:[_-](?:context|details|info))?\b"
-    r"|\b(?:system|workspace|project|device|host|editor|ide)[ _-]?"
-    r"(?:info(?:rmation)?|context|state)\b"
-    r"|\bgit[ _-]?(?:status|log|diff|state|info|context)|\b(?:recent|latest|last)[ _-]commits?\b"
-    r"|\b(?:directory|folder|file|project|repo\w*)[ _-](?:structure|tree|listing|layout)\b"
-    r"|\b(?:open|visible|recent|active|changed)[ _-](?:files?|tabs?|buffers?|editors?|windows?)\b"
-    r"|\b(?:working|current)[ _-](?:directory|dir|tree|folder|branch)\b|\bcwd\b"
-    r"|\boperating system\b|\bruntime\b|^\W*status:$"
-)
-_ENVIRONMENT: Final = re.compile(
-    r"(?i)^[\s>*-]*(?:[\w() -]{0,24}\b)?(?:git[ _]?(?:status|branch|diff|log)"
-    r"|(?:current|main) branch|recent commits|working director(?:y|ies)|cwd|platform"
-    r"|shell|os(?: version)?|operating system"
-    r"|home directory|hostname|locale|timezone|time zone|(?:modified|deleted|untracked|renamed"
-    r"|new file)|is (?:a |directory a )?git repo(?:sitory)?)\b[^:.]{0,30}(?::| is [/~\w]+\S*\.?$)"
-    r"|^\W*on branch \S+$|<(?:cwd|shell|platform|os|sandbox_mode|approval_policy)>"
-    r"|^(?-i:\?\?| ?[MADRU]{1,2}) [\w./-]+$|^\(clean\)$"
-)
 _MARKDOWN: Final = re.compile(r"\s*(#{1,6}) ")
 _TAG: Final = re.compile(r"<(/?)([A-Za-z][\w-]*)(?:\s[^<>]*)?>")
 _DATA: Final = re.compile(r"\s*(?:[-*•] |[\w ./()'-]{1,40}[:=]\s|<)")
-_IMAGE: Final = re.compile(r"(?m)^\[image [0-9a-f]{8}\]$")
-
-_MONTH: Final = (
-    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?"
-    r"|Sept?(?:ember)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\b\.?"
-)
-_CLOCK: Final = r"\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?"
-_DAYS: Final = (
-    # English, German, Dutch, French, Italian, Spanish, Portuguese, Polish, Russian, Turkish, Nordic
-    r"(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|Mon|Tue|Wed|Thu|Fri|Sat|Sun"
-    r"|(?:Mon|Diens|Donners|Frei|Sams|Sonn)tag|Mittwoch|Sonnabend"
-    r"|(?:maan|dins|woens|donder|vrij|zater|zon)dag"
-    r"|(?:lun|mar|mercre|jeu|vendre|same)di|dimanche"
-    r"|(?:luned|marted|mercoled|gioved|venerd)ì|sabato|domenica"
-    r"|lunes|martes|miércoles|jueves|viernes|sábado|domingo"
-    r"|(?:segunda|terça|quarta|quinta|sexta)(?:-feira)?"
-    r"|poniedziałek|wtorek|środa|czwartek|piątek|sobota|niedziela"
-    r"|понедельник|вторник|среда|четверг|пятница|суббота|воскресенье"
-    r"|pazartesi|sal[\u0131i]|çarşamba|perşembe|cuma(?:rtesi)?|pazar"
-    r"|(?:mån|tis|ons|tors|fre|lör|sön)dag|(?:man|tirs|ons|tors|fre|lør|søn)dag)"
-)
-_ORDINAL: Final = (
-    r"(?:(?:twenty|thirty)[- ])?(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth"
-    r"|eleventh|twelfth|(?:thir|four|fif|six|seven|eigh|nine)teenth|twentieth|thirtieth)"
-)
-_DATE: Final = re.compile(
-    rf"(?i)\d{{4}}-\d\d-\d\d(?:[T ]{_CLOCK}(?:Z|[+-]\d\d:?\d\d)?)?"
-    r"|\b\d{8}T\d{4}(?:\d\d)?(?:Z|[+-]\d{4})?\b|\b(?:19|20)\d\d-?W\d\d(?:-?\d)?\b"
-    r"|\b(?:19|20)\d\d[- /]?Q[1-4]\b|\bQ[1-4][- /]?(?:19|20)\d\d\b"
-    # 15. November 2026, 15th of November 2026, 15 novembre 2026, 15 de noviembre de 2026
-    r"|\b\d{1,2}(?:st|nd|rd|th|\.)?(?: of| de)?[ -][^\W\d_]{3,12}\.?,?(?: de)?[ -](?:19|20)\d\d\b"
-    rf"|\b\d{{1,2}}(?:st|nd|rd|th|\.)?(?: of)? {_MONTH}|\b{_ORDINAL}(?: of)? {_MONTH}"
-    rf"|\b{_MONTH} (?:19|20)\d\d\b|\b{_MONTH} {{1,2}}\d{{1,2}}(?:st|nd|rd|th)?\b"
-    rf"(?:(?: {_CLOCK})?(?: (?:[A-Z]{{2,5}}|[+-]\d{{4}}))?,? \d{{4}}\b)?"
-    r"|\b(?:19|20)\d\d\. ?[^\W\d_]{3,12} \d{1,2}\b"
-    r"|(?<!\d)\d{4}[年년][ ]?\d{1,2}[月월][ ]?\d{1,2}[日일]"
-    r"|\b(?:19|20)\d\d([./])\d{1,2}\1\d{1,2}\b|\b(?:19|20)\d\d\. \d{1,2}\. \d{1,2}\b"
-    r"|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b\d{1,2}\. ?\d{1,2}\. ?(?:19|20)\d\d\b|\b\d\d\.\d\d\.\d\d\b"
-    rf"|\b{_CLOCK}(?: ?[AP]\.?M\b\.?)?|\b\d{{1,2}} ?[AP]\.?M\b\.?|\b\d{{1,2}}h\d\d\b"
-    r"|\b\d{1,2} o'clock\b|\b(?:week|KW) \d{1,2}\b"
-    r"|\b(?:\d+|an?|one|two|three) (?:second|minute|hour|day|week|month|year)s? ago\b"
-    r"|\bin \d+ (?:second|minute|hour|day|week|month|year)s?\b|\bday \d+ of\b"
-    rf"|\b{_DAYS}\b(?: (?:morning|noon|afternoon|evening|night)\b)?"
-    r"|(?:星期|礼拜|周|週)[一二三四五六日天]|[((][月火水木金土日][))]|[月火水木金土日]曜日?|[월화수목금토일]요일"
-)
-# What stands beside a date in its line and changes with the request.
+# Numbers next to a value that change with each request.
 _WORN: Final = re.compile(r"\d+(?:[.,]\d+)*|[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]+)*")
-_DATED: Final = re.compile(
-    r"(?i)\W*(?:[\w']+ ){0,3}?(?:date|time|datetime|now|today|day|month|year|week|quarter|clock"
-    r"|timestamp|epoch|moment|uptime|elapsed)\b(?:[^\w:=\n]{0,3}(?:is|\([^)]*\)))?\s*[:=>]+"
-    r"|(?i:\W*(?:(?:[\w']+ ){0,3}(?:date|time|day|month|year|week|clock)|today|it)"
-    r" is (?=.*\d|\w+day))"
-)
-_ID: Final = re.compile(
-    r"\{?[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\}?"
-    r"|(?<![A-Za-z0-9])[0-9a-fA-F]{12,}(?![A-Za-z0-9])|\b(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}\b"
-    # Letters and digits in turn: no word, and no name with a version.
-    r"|(?<![A-Za-z0-9])(?=(?:[A-Za-z]*\d+[A-Za-z]+){2})[A-Za-z0-9]{8,}(?![A-Za-z0-9])=*"
-)
-# What is counted of requests, and what else has numbers that nobody chooses.
-_REQUESTS: Final = (
-    r"turns?|steps?|requests?|messages?|invocations?|iterations?|attempts?|rounds?|tokens?|context"
-    r"|budget"
-    r"|spent|cost|counter|session|conversation|seq(?:uence)?|nonce"
-)
-_COUNTS: Final = (
-    rf"(?:{_REQUESTS}|calls?|remaining|used|left|count|seed|pid|worker|run|build|version|revision"
-    r"|rev|epoch|no\.|number)"
-)
-_VALUE: Final = r"[$#]?\d[\w.,]*%?(?: ?(?:/|of|out of) ?(?:the |this )?[\w.,]+)?"
-
-
-def _counting(words: str) -> str:
-    """The forms in which something is said to be counted: turn 3 of 9, 300 tokens left."""
-    return (
-        rf"\b(?:{words})(?![\w])\W{{0,3}}(?:[\w-]+\W{{1,3}}){{0,3}}(?:\w+-)?{_VALUE}"
-        rf"|\b(?:{words}) (?:\w+ ){{0,3}}(?:is|are)(?: at)? {_VALUE}|\b(?:used|made|spent) {_VALUE}"
-        rf"|{_VALUE}(?: [\w-]+){{0,2}} (?:{words})\b(?: \w+){{0,2}}? ?"
-        r"(?:left|remain\w*|used|so far|spent)"
-    )
-
-
-_PER_REQUEST: Final = re.compile(rf"(?i){_counting(_REQUESTS)}")
-_IDS: Final = (
-    r"(?:id|uuid|nonce|salt|seed|token|key|hash|digest|checksum|trace|request|session|correlation"
-    r"|fence|boundary|marker|build|revision|cache-buster|conversation|run|turns?|steps?|remaining)"
-)
-_LABELLED_ID: Final = re.compile(
-    rf"(?i)(\W*(?:[\w-]+[ _-])??{_IDS}(?:[ _-][\w-]+)?\W*(?:[:=]|(?<=build) |(?<=revision) )\s*)"
-    r"[\w./+-]+=*\W*"
-)
 _NUMBER: Final = re.compile(
     r"\$?\b\d+(?:[.,]\d+)*[kKMG]?\b%?|\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,11}\b"
-)
-_CHOSEN: Final = re.compile(
-    r"(?i)\b(?:at (?:most|least)|up to|(?:no )?(?:more|less|fewer|longer|shorter) than|under|over"
-    r"|within|max(?:imum)?|min(?:imum)?|limit|never|always|must|should|prefer|keep|use|only|or more"
-    r"|or (?:less|fewer)|every|ask|write|answer|wrap|indent|stop|retry|do not|don't)\b"
-)
-_COUNTED: Final = re.compile(rf"(?i){_counting(_COUNTS)}|#\d|\d ?%")
-_LABELLED: Final = re.compile(
-    r"(?i)\W*[\w ./'-]{1,40}[:=]\s*[$#]?[\d.,/%x]+(?: \w+){0,2}\W*|\W*[A-Za-z]+ [\w-]*\d+\W*"
-)
-_STAMP: Final = re.compile(
-    rf"(?i)\W*(?:(?:you (?:have|are)|this is|there are)\b(?: \w+){{0,2}}? ?)?"
-    rf"(?:(?:the|your|this|total|current|random|message|session|api)[ _-])?"
-    rf"(?:{_counting(_REQUESTS + '|remaining|count|seed|pid|calls?')})"
-    r"(?: (?:tokens|steps|turns|requests|messages|calls|percent|context|window|used|left"
-    r"|remaining|spent|so|far|in|total))*\W*"
-)
-_CUTS: Final = (
-    r"(?:clear(?:ed)?|omitted|truncated|removed|elided|trimmed|pruned|compacted|snipped|shortened"
-    r"|stripped|left out|cut|saved|stored|summari[sz]ed|no longer (?:available|shown)|too large)"
-)
-_CUT: Final = re.compile(rf"(?i)\b{_CUTS}\b|\.\.\.|…")
-_CLEARED: Final = re.compile(
-    rf"(?is)[\[<(].*\b{_CUTS}\b.*[\]>)]"
-    rf"|(?:(?:old|earlier|tool) )*(?:result|output|content)s? .*{_CUTS}.*"
 )

@@ -20,6 +20,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 
@@ -120,12 +121,18 @@ def api_of(path: str) -> tuple[Api, bool] | None:
     """Tell which API a path belongs to, and whether it asks for an answer (or only counts)."""
     path = path.partition("?")[0].rstrip("/")
     for end, found in _PATHS.items():
-        if path.endswith(end):
+        if path.endswith(end) and ("/invoke" not in end or "/model/" in path):
             return found
     return None
 
 
+# Vertex and Bedrock: the model is in the path, and the body is Anthropic's without it.
 _PATHS: Final[dict[str, tuple[Api, bool]]] = {
+    "/count-tokens:rawPredict": ("anthropic", False),
+    ":rawPredict": ("anthropic", True),
+    ":streamRawPredict": ("anthropic", True),
+    "/invoke": ("anthropic", True),
+    "/invoke-with-response-stream": ("anthropic", True),
     "/messages": ("anthropic", True),
     "/messages/count_tokens": ("anthropic", False),
     "/responses": ("openai-responses", True),
@@ -156,7 +163,21 @@ _values: Final = msgspec.json.Decoder()
 Fields: TypeAlias = Mapping[str, msgspec.Raw]
 
 
-def _anthropic(fields: Fields, _: str) -> RequestBody:
+def _model_in(path: str) -> msgspec.Raw:
+    """Return the model that a path names: `…/models/M:verb`, or Bedrock's `/model/M/invoke`."""
+    found = _MODEL.search(path.partition("?")[0])
+    return msgspec.Raw(msgspec.json.encode(unquote(found[1]) if found else ""))
+
+
+_MODEL: Final = re.compile(r"/models?/(.+?)(?::[A-Za-z]*|/invoke[a-z-]*)?$")
+
+
+def _anthropic(fields: Fields, path: str) -> RequestBody:
+    if "model" not in fields and "/model" in path:
+        # Vertex and Bedrock offer models of other vendors at the same paths.
+        if "anthropic_version" not in fields:
+            raise ValueError("not a request of Anthropic's Messages API")
+        fields = {"model": _model_in(path), **fields}
     messages = _units(fields, "messages", message_units)
     # Anthropic, "Prompt caching": a mark of the whole request is one of its last block.
     if messages and (mark := _value(fields.get("cache_control", _NULL))) is not None:
@@ -220,11 +241,10 @@ _INSTRUCTING: Final = frozenset({"system", "developer"})
 
 
 def _gemini(fields: Fields, path: str) -> RequestBody:
-    model = path.rpartition("/models/")[2].partition(":")[0]
     instruction = fields.get("systemInstruction", fields.get("system_instruction"))
     return _body(
         "gemini",
-        {"model": msgspec.Raw(msgspec.json.encode(model)), **fields},
+        {"model": _model_in(path), **fields},
         settings=("toolConfig", "generationConfig", "cachedContent"),
         tools=_units(fields, "tools", _gemini_tools),
         system=_system(instruction),

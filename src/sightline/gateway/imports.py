@@ -13,7 +13,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -23,6 +23,7 @@ import msgspec
 
 from sightline.context.dialects.drift import extra_price, lifetime_s
 from sightline.context.dialects.events import cost
+from sightline.context.dialects.profile import Layer
 from sightline.context.ledger import Ledger
 from sightline.context.ledger.exchanges import NewExchange
 from sightline.context.ledger.store import Watch, written
@@ -58,7 +59,7 @@ class Imported(msgspec.Struct):
 
 
 def import_transcripts(
-    ledger: Ledger, paths: Iterable[Path], watch: Watch | None = None
+    ledger: Ledger, paths: Iterable[Path], watch: Watch | None = None, prices: Sequence[Layer] = ()
 ) -> Imported:
     """Read transcripts, files or all of some directories, into a ledger.
 
@@ -73,7 +74,7 @@ def import_transcripts(
             with stream:
                 reader = _read(stream, done.skipped)
                 quiet = time.time() - os.fstat(stream.fileno()).st_mtime > QUIET_S
-            done.files += _keep(ledger, reader, known, done, quiet=quiet)
+            done.files += _keep(ledger, reader, known, done, prices, quiet=quiet)
         if watch is not None:
             watch(number, len(files))
     return done
@@ -142,7 +143,10 @@ def _read(stream: BinaryIO, skipped: Counter[str]) -> Reader:
     return reader
 
 
-def _keep(ledger: Ledger, reader: Reader, known: set[str], done: Imported, *, quiet: bool) -> bool:
+def _keep(
+    ledger: Ledger, reader: Reader, known: set[str], done: Imported, prices: Sequence[Layer],
+    *, quiet: bool,
+) -> bool:  # fmt: skip
     """Keep what is new in a transcript; tell whether it was one."""
     if reader.agent is None:
         done.skipped["files that are no transcripts"] += 1
@@ -159,7 +163,7 @@ def _keep(ledger: Ledger, reader: Reader, known: set[str], done: Imported, *, qu
     if not new:
         return True
     session = _session(ledger, reader)
-    fresh = iter([_passed(one) for one in new])
+    fresh = iter([_passed(one, prices) for one in new])
     moments = iter([written(datetime.fromtimestamp(one.at, UTC)) for one in new])
     while some := list(islice(fresh, BATCH)):
         ledger.exchanges.add_all(
@@ -189,8 +193,8 @@ def _session(ledger: Ledger, reader: Reader) -> int:
     return found.id
 
 
-def _passed(one: Transcribed) -> Passed:
-    profile = profile_of(one.body)
+def _passed(one: Transcribed, prices: Sequence[Layer] = ()) -> Passed:
+    profile = profile_of(one.body, prices)
     before = one.before
     lifetime = (before.lifetime_s if before is not None else 0.0) or lifetime_s(profile.cache.ttl)
     return Passed(

@@ -21,10 +21,12 @@ from typing import Any, Final, cast
 import msgspec
 
 from sightline.context.dialects import DIALECTS
+from sightline.context.dialects.bedrock import InvokeDecoder
 from sightline.context.dialects.decoder import read_error
 from sightline.context.dialects.drift import Loss, extra_price, lifetime_s
 from sightline.context.dialects.events import Stopped, Usage, UsageArrived, cost
-from sightline.context.dialects.profile import Profile
+from sightline.context.dialects.prices import price_list
+from sightline.context.dialects.profile import Layer, Profile
 from sightline.context.dialects.profiles import profile_for
 from sightline.context.ledger import Ledger, Session
 from sightline.context.ledger.exchanges import Exchange, NewExchange
@@ -61,7 +63,6 @@ READ_BYTES: Final = 64 * 1024 * 1024  # of one reply, or one request, that are r
 ERROR_CHARS: Final = 2_000
 TITLE_CHARS: Final = 60
 NAMED: Final = "gateway "  # how the ledger's name of a session begins
-PRICES: Final = "genai-prices"
 SESSIONS: Final = 256  # of a project that are looked at after a restart
 # What a difference is called where nothing says that a summary stands there.
 _FOLDS: Final = frozenset({"cleared", "rewound", "edited", "inserted", "dropped", "window"})
@@ -116,10 +117,17 @@ class Passed(msgspec.Struct, frozen=True, omit_defaults=True):
     price_source: str = ""
 
 
-def passed_of(kept: Exchange) -> Passed:
-    """Read what was found out about an exchange that is in a ledger."""
+def passed_of(kept: Exchange, prices: Sequence[Layer] = ()) -> Passed:
+    """Return the details of an exchange from a ledger. `prices` of its model replace its cost."""
     row = {"session": "", "api": kept.api, "model": kept.model, "bytes": kept.bytes}
-    return msgspec.convert({**kept.about, **row, "exchange": kept.id}, Passed)
+    passed = msgspec.convert({**kept.about, **row, "exchange": kept.id}, Passed)
+    if (usage := passed.usage) is None or not any(one.matches(kept.model) for one in prices):
+        return passed
+    now = profile_for(kept.api, kept.model, prices).prices
+    if (loss := passed.loss) is not None:
+        extra = extra_price(now, usage.cache_write_tokens) or 0.0
+        loss = msgspec.structs.replace(loss, cost=loss.tokens * extra / MILLION)
+    return msgspec.structs.replace(passed, cost_usd=cost(usage, now), loss=loss)
 
 
 def about_of(passed: Passed) -> dict[str, Any]:
@@ -179,7 +187,11 @@ class Passing:
 class Observer:
     """Compares every request with those before it, and keeps both in a ledger if there is one."""
 
-    def __init__(self, ledger: Ledger | None = None, *, project: str = "", agent: str = "") -> None:
+    def __init__(
+        self, ledger: Ledger | None = None, *, project: str = "", agent: str = "",
+        prices: Sequence[Layer] = (),
+    ) -> None:  # fmt: skip
+        self._prices = prices
         self._ledger = ledger
         self._file = None if ledger is None else _file_of(ledger)
         self._project = project
@@ -237,7 +249,7 @@ class Observer:
         if placed.base is None and placed.conversation in self._stored:
             self._recall(placed.conversation)
             placed = self._talks.assign(request)
-        profile = profile_of(body)
+        profile = profile_of(body, self._prices)
         loss = None
         if whole is not None and not body.warms and not placed.is_alike:
             loss = self._loss(placed, whole, usage, passing, profile)
@@ -263,7 +275,7 @@ class Observer:
             agent_version=short_line(version),
             upstream=passing.upstream,
             path=passing.path,
-            price_source="unknown" if price is None else PRICES,
+            price_source="unknown" if price is None else self._price_source(body.model),
             trouble=ALIKE if placed.is_alike else "",
         )
         answer = TalkAnswer(None)
@@ -277,6 +289,11 @@ class Observer:
         answer.number, trouble = self._keep(one.session, known, body, data, stopped)
         trouble = gone or trouble or known.trouble
         return msgspec.structs.replace(known, exchange=answer.number, trouble=trouble)
+
+    def _price_source(self, model: str) -> str:
+        if any(one.matches(model) for one in self._prices):
+            return "the user's own prices"
+        return f"{price_list().source} {price_list().as_of}"
 
     def _loss(
         self,
@@ -501,8 +518,11 @@ def _answer(passing: Passing, body: RequestBody) -> tuple[Stopped | None, Usage 
     reply = passing.reply
     if reply is None or passing.status >= 400 or not passing.status:
         return None, None
+    kind = passing.reply_headers.get("content-type", "")
     decoder = DIALECTS[profile_for(body.api).dialect].decoder()
-    is_stream = "event-stream" in passing.reply_headers.get("content-type", "")
+    if is_bedrock := "amazon.eventstream" in kind:
+        decoder = InvokeDecoder()
+    is_stream = is_bedrock or "event-stream" in kind
     events = [*decoder.feed(reply), *decoder.close()] if is_stream else decoder.whole(reply)
     stopped = usage = None
     for event in events:
@@ -554,10 +574,10 @@ def lifetime_of(body: RequestBody, profile: Profile) -> float:
     return next(filter(None, map(lifetime_s, spans)), 0.0)
 
 
-def profile_of(body: RequestBody) -> Profile:
-    """Find the profile of a request's model, or of its API where nobody knows the model."""
+def profile_of(body: RequestBody, prices: Sequence[Layer] = ()) -> Profile:
+    """Return the profile of a request's model with the user's prices, or that of its API."""
     try:
-        return profile_for(body.api, body.model)
+        return profile_for(body.api, body.model, prices)
     except SightlineError:
         return profile_for(body.api)
 

@@ -28,6 +28,7 @@ import uvicorn
 import websockets
 from websockets.asyncio.client import connect
 
+from sightline.gateway.addresses import repaired_address
 from sightline.gateway.bodies import Api, api_of
 from sightline.gateway.observer import READ_BYTES, Passing
 from sightline.slop.transports.door import is_same_secret, loopback_hosts
@@ -84,6 +85,7 @@ class Gateway:
         self._upstreams = dict(upstreams)
         self._ended = ended
         self._tail = tail
+        self.unread = ""  # The first path of a POST that no reader exists for.
         self._running: set[asyncio.Task[None]] = set()
         self._client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(None, connect=CONNECT_S), follow_redirects=False
@@ -131,13 +133,15 @@ class Gateway:
         base = self._upstreams.get(name)
         if base is None:
             return 404
-        path = f"/{rest[0]}" if rest else "/"
+        base, path = repaired_address(name, base.rstrip("/"), f"/{rest[0]}" if rest else "/")
         query = scope["query_string"].decode("latin-1")
-        return base.rstrip("/") + path + (f"?{query}" if query else ""), path
+        return base + path + (f"?{query}" if query else ""), path
 
     async def _serve(self, scope: Scope, receive: Any, send: Any, found: tuple[str, str]) -> None:
         url, path = found
         known = api_of(path) if scope["method"] == "POST" else None
+        if known is None and scope["method"] == "POST":
+            self.unread = self.unread or path
         headers = _onward(scope["headers"])
         body = _Incoming(receive)
         passing: Passing | None = None

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 import sightline.telemetry as telemetry
+from sightline._amounts import dollars, percent
 from sightline.agent.host.spans import MAPPING
 from sightline.context.dialects.drift import CAUSES, Loss
 from sightline.context.dialects.events import Usage
@@ -83,7 +84,7 @@ class Summary(msgspec.Struct, frozen=True):
     unpriced: int
     unknown: int
     lost_tokens: int
-    causes: tuple[tuple[str, int, int, float], ...]
+    causes: tuple[tuple[str, int, int, float, int], ...]
 
 
 def line_of(passed: Passed) -> list[str]:
@@ -97,7 +98,7 @@ def line_of(passed: Passed) -> list[str]:
             f"{usage.cache_read_tokens:,} reused",
             f"{usage.evaluated_tokens:,} evaluated",
             f"{usage.output_tokens:,} out",
-            "price unknown" if passed.cost_usd is None else f"${passed.cost_usd:.4f}",
+            f"price {dollars(passed.cost_usd)}",
         ]
     if passed.stop == "cut":
         parts.append("cut off")
@@ -113,7 +114,7 @@ def line_of(passed: Passed) -> list[str]:
 
 def loss_words(loss: Loss) -> str:
     """Say what was lost, why, where, and what to do about it."""
-    cost = "" if loss.cost is None else f" (${loss.cost:.4f})"
+    cost = "" if loss.cost is None else f" ({dollars(loss.cost)})"
     where = f" at {loss.path}" if loss.path else ""
     return f"lost {loss.tokens:,} tokens{cost}: {loss.words}{where}; {loss.advice}"
 
@@ -127,7 +128,13 @@ def summarise(passed: Sequence[Passed]) -> Summary:
         if one.loss is not None:
             by_cause[one.loss.cause].append(one.loss)
     causes = [
-        (cause, len(losses), sum(x.tokens for x in losses), sum(x.cost or 0.0 for x in losses))
+        (
+            cause,
+            len(losses),
+            sum(x.tokens for x in losses),
+            sum(x.cost or 0.0 for x in losses),
+            sum(x.cost is None for x in losses),
+        )
         for cause, losses in by_cause.items()
     ]
     return Summary(
@@ -148,20 +155,19 @@ def summary_lines(summary: Summary) -> list[str]:
     """Say a session in words: what it cost, how much was reused, what cost most."""
     if not summary.requests:
         return ["no request went through"]
-    share = summary.reused_tokens / summary.input_tokens if summary.input_tokens else 0.0
     failed = f", {summary.failed} failed or cut off" if summary.failed else ""
     requests = "1 request" if summary.requests == 1 else f"{summary.requests:,} requests"
     lines = [
         f"{requests}{failed}: {summary.input_tokens:,} tokens in, "
-        f"{share:.0%} reused, {summary.output_tokens:,} out, ${summary.cost_usd:.4f}"
+        f"{percent(summary.reused_tokens, summary.input_tokens)} reused, "
+        f"{summary.output_tokens:,} out, "
+        f"price {dollars(summary.cost_usd, summary.unpriced)}"
     ]
-    if summary.unpriced:
-        lines.append(f"{summary.unpriced} of unknown price are not in it")
     if summary.unknown:
         lines.append(f"of {summary.unknown} the usage is unknown")
-    for cause, times, tokens, cost in summary.causes:
+    for cause, times, tokens, cost, unpriced in summary.causes:
         words, advice = CAUSES[cause]
-        money = f", ${cost:.4f}" if cost else ""
+        money = f", {dollars(cost, unpriced)}" if cost else ""
         lines.append(f"lost {tokens:,} tokens{money} in {times}: {words}; {advice}")
     if not summary.causes:
         compared = summary.requests - summary.unknown > 1
@@ -202,8 +208,8 @@ def _in_words(summary: Summary) -> list[str]:
     lines = summary_lines(msgspec.structs.replace(summary, causes=()))
     if not summary.causes:
         return lines
-    cause, times, tokens, cost = summary.causes[0]
-    money = f", {_dollars(cost)}" if cost else ""
+    cause, times, tokens, cost, unpriced = summary.causes[0]
+    money = f", {dollars(cost, unpriced)}" if cost else ""
     often = "once" if times == 1 else f"{times:,} times"
     most = f"{CAUSES[cause][0]} ({often}, {tokens:,} tokens{money})"
     return [*lines[:-1], f"{summary.lost_tokens:,} tokens were paid again. What cost most: {most}."]
@@ -214,13 +220,13 @@ def _causes(summary: Summary) -> Iterator[str]:
         return
     yield "<h2>What was lost</h2>"
     yield from _table("The dearest first", ("why", "times", "tokens", "cost", "what to do"))
-    for cause, times, tokens, cost in summary.causes:
+    for cause, times, tokens, cost, unpriced in summary.causes:
         words, advice = CAUSES[cause]
         yield _row(
             _cell("", _text(words)),
             _cell("times", f"{times:,}"),
             _cell("tokens", f"{tokens:,}"),
-            _cell("cost", _dollars(cost or None)),
+            _cell("cost", dollars(cost, unpriced)),
             _cell("what to do", _text(advice)),
         )
     yield "</tbody></table>"
@@ -246,7 +252,7 @@ def _request(number: int, at: str, passed: Passed) -> str:
         _cell("model", _text(passed.model or passed.api)),
         _cell("", "" if usage is None else _bar(usage)),
         _cell("", tokens),
-        _cell("cost", "unknown" if passed.cost_usd is None else _dollars(passed.cost_usd)),
+        _cell("cost", dollars(passed.cost_usd)),
         _cell("", "" if passed.loss is None else _loss(passed.loss)),
     )
 
@@ -262,12 +268,12 @@ def _bar(usage: Usage) -> str:
         f"<i class={name} style='width:{100 * count / max(1, usage.input_tokens):.1f}%'></i>"
         for name, count in parts.items()
     )
-    share = f"{usage.cached_share:.0%} of {usage.input_tokens:,} tokens reused"
+    share = f"{percent(usage.cached_share)} of {usage.input_tokens:,} tokens reused"
     return f"<span class=bar role=img aria-label='{share}' title='{share}'>{drawn}</span>"
 
 
 def _loss(loss: Loss) -> str:
-    money = "" if loss.cost is None else f", {_dollars(loss.cost)}"
+    money = "" if loss.cost is None else f", {dollars(loss.cost)}"
     where = f" at <code>{_text(loss.path)}</code>" if loss.path else ""
     words = (
         f"<b>{loss.tokens:,} tokens{money}</b>: {_text(loss.words)}{where}; {_text(loss.advice)}"
@@ -284,10 +290,6 @@ def _row(*cells: str) -> str:
 
 def _cell(name: str, content: str) -> str:
     return f"<td data-name='{name}'>{content}</td>" if name and content else f"<td>{content}</td>"
-
-
-def _dollars(cost: float | None) -> str:
-    return "" if cost is None else f"${cost:.4f}"
 
 
 def _text(text: str) -> str:

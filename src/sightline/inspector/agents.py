@@ -29,7 +29,7 @@ from sightline.gateway.tail import is_state, is_whole_state
 from sightline.inspector.records import picture, preview
 from sightline.inspector.unseen import Unseen
 from sightline.inspector.verdicts import TurnVerdict, counted_changes, tool_changes
-from sightline.inspector.wires import excerpts
+from sightline.inspector.wires import PromptPiece, excerpts, key_of, tokens_as_before
 
 BYTES_PER_TOKEN: Final = 4  # where no vendor counted
 SHARED_BYTES: Final = 200
@@ -82,7 +82,8 @@ class AgentMessage:
     @property
     def digests(self) -> tuple[bytes, ...]:
         """What it is compared by."""
-        return tuple(unit.digest for unit in self.units)
+        # What the gateway put in is known as text only.
+        return tuple(unit.digest or unit.text.encode() for unit in self.units)
 
 
 def status_of_passed(passed: Passed) -> str:
@@ -97,20 +98,22 @@ def status_of_passed(passed: Passed) -> str:
 # Slots.
 
 
-def messages_of(body: RequestBody) -> list[AgentMessage]:
-    """Everything in a request, in the order in which vendors read it."""
+def messages_of(body: RequestBody, spliced: Sequence[str] = ()) -> list[AgentMessage]:
+    """Return everything in a request in the vendors' order, and the state that was put behind."""
     ahead = len(body.tools), len(body.tools) + len(body.system)
     tools = zip(body.paths, body.tools, strict=False)
     system = zip(body.paths[ahead[0] : ahead[1]], body.system, strict=True)
     rest = zip(body.paths[ahead[1] :], body.messages, strict=True)
     found = [AgentMessage("tools", "tool", (unit,), path) for path, unit in tools]
     found += [AgentMessage("system", "system", (unit,), path) for path, unit in system]
-    return found + _in_slots(
+    found += _in_slots(
         [
             AgentMessage("history", _role(units := tuple(unit for _, unit in some)), units, item)
             for item, some in groupby(rest, key=_item)
         ]
     )
+    states = (Unit(b"", "text", text=text, size=len(text)) for text in spliced)
+    return found + [AgentMessage("state", "user", (unit,), "state") for unit in states]
 
 
 def _item(placed: tuple[str, Unit]) -> str:
@@ -196,10 +199,7 @@ def _is_json(text: str) -> bool:
 
 def picture_of(sent: AgentRequest, body: RequestBody, profile: Profile) -> dict[str, Any]:
     """Lay a request out in its window: slots, each with its messages, that add up to it."""
-    messages = messages_of(body) + [
-        AgentMessage("state", "user", (Unit(b"", "text", text=text, size=len(text)),), "state")
-        for text in sent.spliced
-    ]
+    messages = messages_of(body, sent.spliced)
     total, weights = _weighed(sent, body, messages)
     window = max(profile.window_tokens, total)
     budget = max(total, window - _answer_tokens(sent.data))
@@ -245,6 +245,7 @@ def _message(
         "slot_index": order.index(one.slot),
         "role": one.role,
         "tokens": tokens,
+        "key": key_of(one.digests),
         "preview": preview(about),
         "parts": parts,
     }
@@ -260,8 +261,6 @@ def _weighed(
 ) -> tuple[int, list[int]]:
     """What a request weighs, and each message of it; the rest of it the vendor holds."""
     sizes = [one.size for one in messages]
-    if not any(one.path == "state" for one in messages):
-        sizes += map(len, sent.spliced)
     by_bytes = sum(sizes) // BYTES_PER_TOKEN
     total = _counted(sent) or by_bytes
     return total, shares(sizes, min(total, by_bytes) if body.follows else total)
@@ -328,6 +327,7 @@ def departure(old: AgentRequest, new: AgentRequest, profile: Profile) -> dict[st
     answer: dict[str, Any] = {
         "kind": "same" if old.data == new.data else "appended",
         "common_bytes": at,
+        "as_before": {},
         "common_tokens": 0,
         "lost_tokens": 0,
         "cost_usd": None,
@@ -336,15 +336,13 @@ def departure(old: AgentRequest, new: AgentRequest, profile: Profile) -> dict[st
     }
     if old.body is None or new.body is None:
         return answer
-    messages = messages_of(new.body)
-    weights = _weighed(new, new.body, messages)[1][: len(messages)]
-    left = common_units(old.body.units, new.body.units)
-    for one, weight in zip(messages, weights, strict=True):
-        answer["common_tokens"] += weight if left >= len(one.units) else 0
-        left = left - len(one.units) if left >= len(one.units) else 0
     found = compare(old.body, new.body)
+    was = _pieces(old, old.body, 0)
+    as_before = tokens_as_before(was, _pieces(new, new.body, found.shared))
+    answer["as_before"] = as_before
+    answer["common_tokens"] = sum(reusable for _, reusable in as_before.values())
     if found.cause:
-        whole, _ = _weighed(old, old.body, messages_of(old.body))
+        whole = sum(piece.tokens for piece in was)
         lost = whole - whole * found.shared // max(1, found.whole)
         usage = new.passed.usage
         price = extra_price(profile.prices, usage.cache_write_tokens if usage else None)
@@ -359,6 +357,18 @@ def departure(old: AgentRequest, new: AgentRequest, profile: Profile) -> dict[st
             f"as it was sent, from byte {at:,} on",
         }
     return answer
+
+
+def _pieces(sent: AgentRequest, body: RequestBody, shared: int) -> list[PromptPiece]:
+    """Return the pieces of a request. Its first `shared` bytes are another one's, too."""
+    messages = messages_of(body, sent.spliced)
+    total, weights = _weighed(sent, body, messages)
+    rows = zip(messages, weights, accumulate(one.size for one in messages), strict=True)
+    held = total - sum(weights)
+    return [PromptPiece(HELD, "", held, held)] * bool(held) + [
+        PromptPiece(one.slot, key_of(one.digests), weight, weight if end <= shared else 0)
+        for one, weight, end in rows
+    ]
 
 
 def changed_since(before: AgentRequest, now: AgentRequest) -> TurnVerdict:
@@ -393,14 +403,15 @@ def gone_since(before: AgentRequest, now: AgentRequest) -> Iterator[Unseen]:
     """Name what stood in an earlier request and does not in this one, runs of it together."""
     if before.body is None or now.body is None:
         return
-    messages = messages_of(before.body)
-    weights = _weighed(before, before.body, messages)[1][: len(messages)]
+    messages = messages_of(before.body, before.spliced)
+    _, weights = _weighed(before, before.body, messages)
     present = {one.digests for one in messages_of(now.body)}
     rule = compare(before.body, now.body).cause
     why = CAUSES[rule][0] if rule else "it is not in this request"
     numbered = [
         ((one.slot in ("tools", "system") and one.slot) or "message", one, weight)
         for one, weight in zip(messages, weights, strict=True)
+        if one.path != "state"
     ]
     for (kind, is_gone), some in groupby(
         numbered, key=lambda item: (item[0], item[1].digests not in present)

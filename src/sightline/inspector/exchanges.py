@@ -27,7 +27,7 @@ import msgspec
 from sightline.agent.host.journal import Journal
 from sightline.agent.models.vendors import VENDORS
 from sightline.context.dialects.events import Stopped, Usage, cost
-from sightline.context.dialects.profile import Profile
+from sightline.context.dialects.profile import Layer, Profile
 from sightline.context.ledger import Ledger, Totals
 from sightline.context.ledger.exchanges import Exchange
 from sightline.context.messages.parts import Message
@@ -102,8 +102,11 @@ _wishes: Final = msgspec.json.Decoder(AgentWishes)
 class AgentRecords:
     """The exchanges of other agents in a ledger."""
 
-    def __init__(self, ledger: Ledger, journal: Callable[[], Journal | None]) -> None:
+    def __init__(
+        self, ledger: Ledger, journal: Callable[[], Journal | None], prices: Sequence[Layer]
+    ) -> None:
         self._ledger = ledger
+        self._prices = prices
         self._journal = journal
         self._last: tuple[tuple[int, int], list[Exchange]] = ((0, 0), [])
         self._read = lru_cache(KEPT)(self._load)
@@ -136,7 +139,8 @@ class AgentRecords:
             if term.field in ("", "tool"):
                 turns = [turn for turn in turns if term.admits(self._has(session, turn, term))]
             else:
-                known = (_figure(term.field, turn, listed[turn - 1]) for turn in turns)
+                read = {turn: passed_of(listed[turn - 1], self._prices) for turn in turns}
+                known = (_figure(term.field, turn, read[turn]) for turn in turns)
                 turns = [turn for turn, one in zip(turns, known, strict=True) if term.admits(one)]
         return turns
 
@@ -156,7 +160,7 @@ class AgentRecords:
         return [self._row(turn, listed[turn - 1]) for turn in turns if 0 < turn <= len(listed)]
 
     def _row(self, turn: int, one: Exchange) -> dict[str, Any]:
-        passed = passed_of(one)
+        passed = passed_of(one, self._prices)
         usage, status = passed.usage, status_of_passed(passed)
         reason = passed.loss.words if passed.loss is not None else ""
         if status != "answered":
@@ -177,8 +181,8 @@ class AgentRecords:
 
     def overview(self, session: int) -> dict[str, Any]:
         """Sum up a session over its requests."""
-        spent = [_totals(passed_of(one)) for one in self._listed(session)]
-        return {**chart_of(list(enumerate(spent, 1))), "beside_usd": 0}
+        spent = [_totals(passed_of(one, self._prices)) for one in self._listed(session)]
+        return {**chart_of(list(enumerate(spent, 1))), "beside_usd": 0, "beside_unpriced": 0}
 
     # One request.
 
@@ -188,7 +192,7 @@ class AgentRecords:
         trace = _trace(sent.passed)
         if sent.body is None:
             return {"note": WHY_UNKNOWN, "trace": trace, "model": sent.passed.model}
-        profile, usage = profile_of(sent.body), sent.passed.usage
+        profile, usage = profile_of(sent.body, self._prices), sent.passed.usage
         before = self._before(session, sent)
         return {
             **picture_of(sent, sent.body, profile),
@@ -218,7 +222,8 @@ class AgentRecords:
             changed = changed_since(before[0], sent)
         answer = _words_of(self._reply(one.id))
         usage = stored_usage(passed)
-        totals = sum((_totals(passed_of(each)) for each in listed), Totals(0, 0, 0, 0, 0, 0))
+        spent = (_totals(passed_of(one, self._prices)) for one in listed)
+        totals = sum(spent, Totals(0, 0, 0, 0, 0, 0))
         outcome = outcome_verdict(self._row(turn, one), [], answer)
         tail = passed.tail and f"live tail: {passed.tail}"
         lines = tuple(filter(None, (*outcome.lines, tail, passed.trouble)))
@@ -267,7 +272,7 @@ class AgentRecords:
         first, second = self._sent(session, *old), self._sent(session, *new)
         if first.body is None or second.body is None:
             raise NotFound(WHY_UNKNOWN)
-        return departure(first, second, profile_of(second.body))
+        return departure(first, second, profile_of(second.body, self._prices))
 
     def group(self, session: int, number: int) -> dict[str, Any]:
         """Show what was new in an exchange, and its reply."""
@@ -330,7 +335,8 @@ class AgentRecords:
             raise InvalidInput(f"what if: {error}") from error
         last = turn or len(self._listed(session))
         first = turn or max(1, last + 1 - MOST_ASKED)
-        sums, usd = [Shared(0, 0)] * 2, [0.0, 0.0]
+        sums = [Shared(0, 0)] * 2
+        usd: list[float | None] = [0.0, 0.0]
         earlier: deque[list[tuple[Unit, ...]]] = deque(maxlen=NEAR)
         counted, changed = 0, False
         for at in range(max(1, first - NEAR), last + 1):
@@ -343,13 +349,14 @@ class AgentRecords:
             size = sum(unit.size for unit in ways[0])
             if at >= first and used is not None and size:
                 counted += 1
-                prices = profile_of(read).prices
+                prices = profile_of(read, self._prices).prices
                 for way, units in enumerate(ways):
                     near = (ways[way] for ways in earlier)
                     shared = shared_by(units, near, used.input_tokens / size)
                     sums[way] += shared
                     spent = Usage(shared.prompt, cache_read_tokens=shared.reused)
-                    usd[way] += cost(spent, prices) or 0.0
+                    price, paid = cost(spent, prices), usd[way]
+                    usd[way] = None if price is None or paid is None else paid + price
             earlier.append(ways)
         if not counted:
             raise NotFound("what was sent, or what the vendor counted of it, is not known")
@@ -363,7 +370,7 @@ class AgentRecords:
                 ["begin like an earlier request", *(way.reused for way in sums)],
                 ["evaluated", *(way.prompt - way.reused for way in sums)],
             ],
-            "usd": usd if any(usd) else [None, None],
+            "usd": usd,
             "notes": notes,
             "how": wishes.how,
         }
@@ -390,7 +397,7 @@ class AgentRecords:
         one = self._listed(session)[turn - 1]
         data = self._ledger.exchanges.request(number)
         body = read_body(cast(Api, one.api), data, f"/models/{one.model}:") if data else None
-        passed, journal = passed_of(one), self._journal()
+        passed, journal = passed_of(one, self._prices), self._journal()
         spliced: list[str] = []
         if journal is not None and passed.tail and data:
             tails = journal.tails(passed.tail_key or self._ledger.sessions.get(session).name)
@@ -448,15 +455,14 @@ def _totals(passed: Passed) -> Totals:
     )  # fmt: skip
 
 
-def _figure(field: str, turn: int, one: Exchange) -> object:
+def _figure(field: str, turn: int, passed: Passed) -> object:
     """What a filter compares of a request; None for what nobody knows."""
-    passed = passed_of(one)
     usage = passed.usage or Usage()
     prompt = usage.input_tokens
     figures: dict[str, object] = {
         "turn": turn,
         "status": status_of_passed(passed),
-        "model": frozenset({one.model}),
+        "model": frozenset({passed.model}),
         "cache": 100 * usage.cache_read_tokens / prompt if prompt else None,
         "cost": passed.cost_usd,
         "time": None if passed.source else passed.total_ms / 1000,

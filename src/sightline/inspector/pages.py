@@ -28,6 +28,7 @@ import msgspec
 
 from sightline.errors import MissingExtra, TimedOut, Unreachable
 from sightline.slop.protocol.jsontext import escape_controls
+from sightline.slop.transports.background import end_child
 
 _STATIC: Final = files("sightline.inspector").joinpath("static")
 VENDORED: Final = {
@@ -241,7 +242,7 @@ async def exported_beside(
     finally:
         if process.returncode is None:
             process.kill()
-            await process.wait()
+        await end_child(process)
 
 
 def _listed(start: str, items: Iterable[object]) -> Iterator[str]:

@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sightline.agent.host.journal import Journal, Recorded, RequestLine
-from sightline.agent.models.choose import reach_of
+from sightline.agent.models.choose import price_layers, reach_of
 from sightline.agent.plugins.run import choices, runner_of
 from sightline.config import Settings
 from sightline.context.dialects import endpoints
@@ -61,7 +61,7 @@ from sightline.inspector.whatif import (
     strategy_of,
     tail_tokens_of,
 )
-from sightline.inspector.wires import again, compared, shown
+from sightline.inspector.wires import again, compared, key_of, pieces_of, shown
 
 MOST_TURNS: Final = 100  # that are assembled again for one question
 _LOST_REVISION: Final = 1 << 40  # more than anybody writes: a lost ledger is news
@@ -95,6 +95,11 @@ class _Sent:
         """The request's bytes, and how they were made."""
         return again(self.recorded)
 
+    @property
+    def both(self) -> tuple[Prompt, Request]:
+        """The prompt and the request that was made of it."""
+        return self.recorded.prompt, self.request
+
 
 class RecordReader:
     """The inspector's answers, read from a ledger and its journal. Safe to use from threads."""
@@ -109,7 +114,7 @@ class RecordReader:
         self._settings = settings or Settings()
         self._env = env
         self._records = Records(ledger)
-        self._agents = AgentRecords(ledger, self._open_journal)
+        self._agents = AgentRecords(ledger, self._open_journal, price_layers(self._settings))
         self._turns = TurnRecords(ledger, self._open_journal)
         self._journal: Journal | None = None
         self._journal_lock = threading.Lock()
@@ -199,7 +204,7 @@ class RecordReader:
         line = recorded.line
         facts, _ = self._judged(line)
         return {
-            **_picture(recorded.prompt, request),
+            **picture_of_prompt(recorded.prompt, request),
             "model": line.model,
             "request": shown(
                 recorded,
@@ -207,7 +212,8 @@ class RecordReader:
                 (facts.usage and facts.usage.address) or "",
                 reach_of(line.model, self._settings, self._env),
             ),
-            "drift": None if before is None else compared(before.request, request),
+            "drift": None if before is None else compared(before.both, sent.both),
+            "tools": key_of(recorded.prompt.tools) if recorded.prompt.tools else "",
             "before": None if before is None else _name(before.recorded.line),
             "reported": self._reported(recorded),
             "trace": self._trace(line),
@@ -292,7 +298,7 @@ class RecordReader:
         if self._agents.has(session):
             return self._agents.compare(session, *names)
         first, second = (self._recorded(session, *name) for name in names)
-        return compared(again(first), again(second))
+        return compared(_Sent(first).both, _Sent(second).both)
 
     def ledger(self, session: int) -> dict[str, Any]:
         """Show what the ledger holds of a session."""
@@ -338,18 +344,18 @@ class RecordReader:
         recorded = self._recorded(session, turn, number)
         before = self._before(recorded)
         result, wanted, notes = self._assembled(recorded, wishes)
-        request = result.composed.request
+        prompt, request = result.composed.prompt, result.composed.request
         return {
-            **_picture(result.composed.prompt, request),
+            **picture_of_prompt(prompt, request),
             "model": result.model,
             "strategy": wanted,
             "notes": notes,
-            "drift": None if before is None else compared(before.request, request),
-            "against_recorded": compared(again(recorded), request),
+            "drift": None if before is None else compared(before.both, (prompt, request)),
+            "against_recorded": compared(_Sent(recorded).both, (prompt, request)),
             "config": wishes.config(
                 result.model,
                 request.profile.max_output_tokens,
-                result.composed.prompt.receipt.budget,
+                prompt.receipt.budget,
             ),
         }
 
@@ -601,25 +607,21 @@ def _digits(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
 
-def _picture(prompt: Prompt, request: Request) -> dict[str, Any]:
+def picture_of_prompt(prompt: Prompt, request: Request) -> dict[str, Any]:
     """Lay a prompt out in its window; what its messages weigh is in its receipt."""
-    slots = prompt.receipt.slots
-    order = [line.name for line in slots]
-    kept = {
-        line.name: iter([one.kept for one in line.messages if one.is_present]) for line in slots
-    }
+    order = [line.name for line in prompt.receipt.slots]
+    pieces = pieces_of(prompt, request.wire, 0)[2:]  # behind the frame and the tools
     messages = [
         {
             "index": index,
-            "slot": slot,
-            "slot_index": order.index(slot) if slot in order else -1,
+            "slot": piece.slot,
+            "slot_index": order.index(piece.slot) if piece.slot in order else -1,
             "role": message.role,
-            "tokens": next(kept.get(slot, iter(())), None),
+            "tokens": piece.tokens,
+            "key": piece.key,
             "preview": preview(message.text),
             "parts": parts_of(message),
         }
-        for index, (message, slot) in enumerate(
-            zip(prompt.messages, slot_names(prompt), strict=True)
-        )
+        for index, (message, piece) in enumerate(zip(prompt.messages, pieces, strict=True))
     ]
     return picture(prompt.receipt, request.profile, messages)

@@ -538,10 +538,11 @@ def server_of(
     """Return a server for an application, whose connections keep to the limits."""
     limits = limits or ConnectionLimits()
     settings = {"limits": limits, "request_s": limits.request_s}
-    # A WebSocket would leave the limits. A stranger's invalid data causes no line at "error".
+    # A WebSocket would leave the limits. At "critical", neither a stranger's invalid request nor
+    # a request that the end of the program cuts off writes a line.
     return port_server(
         application, users, type("Limited", (_Connection,), settings),
-        ws="none", backlog=BACKLOG, log_level="error",
+        ws="none", backlog=BACKLOG, log_level="critical",
     )  # fmt: skip
 
 

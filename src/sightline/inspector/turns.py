@@ -187,9 +187,13 @@ class TurnRecords:
         spent = self._ledger.accounts.by_group(session)
         every = self._ledger.groups.every(session)
         by_turn = [(seq + 1, spent.get(group, _NOTHING)) for seq, group, *_ in every]
-        within = sum(totals.cost_nanousd for _, totals in by_turn)
-        beside = self._ledger.accounts.totals(session).cost_nanousd - within
-        return {**chart_of(by_turn), "beside_usd": max(0, beside) / _NANO}
+        within = _sum(totals for _, totals in by_turn)
+        whole = self._ledger.accounts.totals(session)
+        return {
+            **chart_of(by_turn),
+            "beside_usd": max(0, whole.cost_nanousd - within.cost_nanousd) / _NANO,
+            "beside_unpriced": max(0, whole.unpriced - within.unpriced),
+        }
 
     def _admitted(self, session: int, wanted: TurnFilter, every: list[Listed]) -> list[Listed]:
         """Keep the turns that a filter admits, reading only what it asks about."""
@@ -364,7 +368,7 @@ def _figures(totals: Totals) -> dict[str, Any]:
         "requests": totals.requests,
         "prompt_tokens": totals.prompt_tokens,
         "cached_tokens": totals.cached_tokens,
-        "cost_usd": totals.cost_nanousd / _NANO,
+        "cost_usd": totals.cost_usd,
         "unpriced": totals.unpriced,
     }
 

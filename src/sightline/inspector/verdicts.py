@@ -23,6 +23,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from sightline._amounts import dollars, percent
 from sightline.agent.host.journal import Recorded, RequestLine
 from sightline.context.dialects.drift import (
     CAUSES,
@@ -46,7 +47,6 @@ SLACK_TOKENS: Final = 256
 # Anthropic, "Prompt caching": five minutes unless a mark asks for an hour.
 MARKED_LIFETIME: Final = "5m"
 NANO: Final = 1_000_000_000
-LEAST_USD: Final = 0.0001  # that is written as an amount
 
 
 class _KeptSlot(msgspec.Struct, frozen=True):
@@ -174,7 +174,7 @@ def cache_verdict(
     if usage is None or not usage.prompt_tokens:
         return CacheVerdict("Not known", ("the vendor reported no usage for this request",))
     reported = usage.cached_tokens
-    title = f"{100 * reported / usage.prompt_tokens:.0f} % from cache"
+    title = f"{percent(reported, usage.prompt_tokens)} from cache"
     steps = [now, *earlier]
     base_at = next((i for i, one in enumerate(steps) if i and one.is_answered), None)
     if base_at is None:
@@ -197,7 +197,7 @@ def reuse_verdict(
 
     `expected` is what is known of it where nothing was lost.
     """
-    title = f"{100 * reported / prompt:.0f} % from cache"
+    title = f"{percent(reported, prompt)} from cache"
     if loss is not None:
         expected = reported + loss.tokens
     lines = [f"{reported:,} of {prompt:,} prompt tokens reused"]
@@ -207,7 +207,7 @@ def reuse_verdict(
         lines[0] += f", {expected:,} expected"
     if loss is not None:
         title = f"{title}: {loss.words.partition(' (')[0]}"
-        cost = "" if loss.cost is None else f", {in_dollars(loss.cost)} more"
+        cost = "" if loss.cost is None else f", {dollars(loss.cost)} more"
         detail = f" ({loss.detail})" if loss.detail else ""
         where = f" at {loss.path}" if loss.path else ""
         lines += [f"{loss.tokens:,} tokens read again{cost}{where}{detail}", loss.advice]
@@ -321,35 +321,19 @@ def cost_verdict(
     usage: StoredUsage | None, turn: Sequence[StoredUsage], session: Totals
 ) -> TurnVerdict:
     """Say what a request, its turn and its session cost."""
-    prices = [one.cost_nanousd for one in turn]
-    whole = sum(price for price in prices if price is not None)
-    unpriced = prices.count(None)
-    is_known = bool(turn) and unpriced < len(turn)
-    title = in_dollars(whole / NANO) if is_known else "Price not known"
-    if is_known and unpriced:
-        title += f" and {unpriced} unpriced"
+    known = [one.cost_nanousd for one in turn if one.cost_nanousd is not None]
+    title = dollars(sum(known) / NANO, len(turn) - len(known)) if known else "Price unknown"
     lines = []
     if usage is not None and usage.prompt_tokens:
-        fresh = usage.prompt_tokens - usage.cached_tokens
-        price = "" if usage.cost_nanousd is None else f", {in_dollars(usage.cost_nanousd / NANO)}"
+        fresh = max(0, usage.prompt_tokens - usage.cached_tokens)
+        price = "" if usage.cost_nanousd is None else f", {dollars(usage.cost_nanousd / NANO)}"
         lines.append(
             f"this request: {usage.prompt_tokens:,} prompt tokens, {fresh:,} of them fresh; "
             f"{usage.completion_tokens:,} answered{price}"
         )
     lines.append(f"the turn: {len(turn)} {'request' if len(turn) == 1 else 'requests'}")
-    rest = f" and {session.unpriced} unpriced" if session.unpriced else ""
-    whole_session = f"{in_dollars(session.cost_nanousd / NANO)}{rest}"
-    if rest and not session.cost_nanousd:
-        whole_session = "price not known"
-    lines.append(f"the session: {whole_session}")
+    lines.append(f"the session: {dollars(session.cost_usd, session.unpriced)}")
     return TurnVerdict(title, tuple(lines))
-
-
-def in_dollars(usd: float) -> str:
-    """Write an amount as the page does everywhere, so that figures add up to their sum."""
-    if 0 < usd < LEAST_USD:
-        return f"under ${LEAST_USD}"
-    return f"${usd:.4f}" if 0 < usd < 1 else f"${usd:.2f}" if usd else "$0"
 
 
 def changed_verdict(name: str, before: Recorded, now: Recorded) -> TurnVerdict:

@@ -41,6 +41,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from sightline._amounts import dollars
 from sightline.agent.host.compose import (
     SMALL_WINDOW,
     Composed,
@@ -73,7 +74,6 @@ from sightline.context.slots.strategy import Layers
 from sightline.context.tokens.estimate import Calibration
 from sightline.context.tokens.tokens import Counter
 from sightline.errors import InvalidInput, NotFound
-from sightline.inspector.verdicts import in_dollars
 from sightline.slop.protocol.jsontext import NESTING, nests_deeper
 
 _TIERS: Final = ("recent", "degraded", "inactive")
@@ -242,7 +242,7 @@ class TurnSums:
         ]
         words = parts or [f"the history of {self.tried} turns stays as it was"]
         if self.usd is not None and (change := self.usd[1] - self.usd[0]):
-            words.append(f"{'+' if change > 0 else '-'}{in_dollars(abs(change))}")
+            words.append(f"{'+' if change > 0 else '-'}{dollars(abs(change))}")
         left = self.known - self.tried
         return {
             "summary": ", ".join(words),

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
-from hashlib import sha256
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b, sha256
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -19,8 +19,9 @@ from sightline.agent.host.journal import Recorded
 from sightline.agent.models.access import address, public_url
 from sightline.agent.models.choose import Reach
 from sightline.agent.models.vendors import VENDORS, Api
-from sightline.context.dialects.drift import Drift, drift
-from sightline.context.dialects.request import Request
+from sightline.context.dialects.drift import Drift, Wire, drift
+from sightline.context.dialects.request import CACHED_CONTENT, Request, slot_names
+from sightline.context.slots.prompt import Prompt
 from sightline.context.tokens.tokens import ESTIMATES
 
 EXCERPT_BYTES: Final = 400
@@ -59,15 +60,85 @@ def shown(
     }
 
 
-def compared(old: Request, new: Request) -> dict[str, Any]:
-    """Compare two requests: how far they agree, who ended it, and the bytes around the place."""
+class PromptPiece(NamedTuple):
+    """A message of a request, its tools or its frame.
+
+    `key` is equal for equal content. `reusable` are the tokens that both requests begin with.
+    """
+
+    slot: str
+    key: str
+    tokens: int
+    reusable: int
+
+
+def pieces_of(prompt: Prompt, wire: Wire, common: int) -> list[PromptPiece]:
+    """Return the pieces of a request that shares its first `common` bytes with another one.
+
+    A message has as many reusable tokens as its share of bytes before that offset. The tail has
+    none: it is built again for each request.
+    """
+    shares: dict[str | int, float] = {
+        span.label if span.message < 0 else span.message: span.share_before(common)
+        for span in wire.spans
+    }
+    # A named resource holds the tools, the instructions and the first messages.
+    named = shares.get(CACHED_CONTENT, 0.0)
+    receipt, head = prompt.receipt, shares.get("tools", shares.get("toolConfig", named))
+    pieces = [
+        PromptPiece("frame", "", receipt.overhead, receipt.overhead if common else 0),
+        PromptPiece("tools", key_of(prompt.tools), receipt.tools, int(receipt.tools * head)),
+    ]
+    kept = [one.kept for slot in receipt.slots for one in slot.messages if one.is_present]
+    if len(kept) != len(prompt.messages):
+        kept = [0] * len(prompt.messages)  # there is no receipt of it
+    rows = zip(prompt.messages, slot_names(prompt), kept, strict=True)
+    for index, (message, slot, tokens) in enumerate(rows):
+        share = shares.get(index, named) if index < prompt.boundary else 0.0
+        pieces.append(PromptPiece(slot, key_of(message), tokens, int(tokens * share)))
+    return pieces
+
+
+def key_of(value: object) -> str:
+    """Return a text that is equal for equal messages and for equal tools."""
+    return blake2b(msgspec.json.encode(value), digest_size=16).hexdigest()
+
+
+def tokens_as_before(
+    old: Sequence[PromptPiece], new: Sequence[PromptPiece]
+) -> dict[str, tuple[int, int]]:
+    """Return for each slot the tokens that are as before, and those of them that are reusable.
+
+    As before is a message that stands anywhere in the earlier request, and the beginning that both
+    requests share. A slot with the same messages is wholly as before. A changed slot never is: if
+    only its order or its length changed, its last token counts as new.
+    """
+    there = {piece.key for piece in old}
+    found = {}
+    for slot in dict.fromkeys(piece.slot for piece in new):
+        pieces = [piece for piece in new if piece.slot == slot]
+        most = sum(piece.tokens for piece in pieces)
+        same = sum(piece.tokens if piece.key in there else piece.reusable for piece in pieces)
+        if [piece.key for piece in pieces] != [piece.key for piece in old if piece.slot == slot]:
+            same = min(same, max(0, most - 1))
+        found[slot] = same, min(same, sum(piece.reusable for piece in pieces))
+    return found
+
+
+def compared(earlier: tuple[Prompt, Request], later: tuple[Prompt, Request]) -> dict[str, Any]:
+    """Compare two requests: the bytes and tokens in common, and the cause of the difference."""
+    (old_prompt, old), (prompt, new) = earlier, later
     prices = new.profile.prices
     change = drift(old.wire, new.wire, input_price=prices.input, read_price=prices.cache_read)
     at = change.common_bytes
+    as_before = tokens_as_before(
+        pieces_of(old_prompt, old.wire, at), pieces_of(prompt, new.wire, at)
+    )
     return {
         "kind": change.kind,
         "common_bytes": at,
-        "common_tokens": change.common_tokens,
+        "as_before": as_before,
+        "common_tokens": sum(reusable for _, reusable in as_before.values()),
         "lost_tokens": change.lost_tokens,
         "cost_usd": change.lost_cost,
         "cause": _cause(change),

@@ -203,7 +203,7 @@ async def test_a_tasks_own_money_ends_it_without_asking(tmp_path: Path) -> None:
         events = await turn(host)
     assert of_kind(events, SpendingAsked) == []
     [report] = results(tmp_path).values()
-    assert "$4.0000 of $3 (delegate.usd) spent in this task" in report
+    assert "$4 of $3 (delegate.usd) spent in this task" in report
 
 
 @pytest.mark.parametrize(

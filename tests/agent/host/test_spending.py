@@ -61,7 +61,7 @@ async def test_a_turn_asks_before_its_next_request_and_ends_with_a_no(tmp_path: 
         assert scopes(events) == [("turn", 3, 6)]
         end = ended(events)
         assert (end.outcome, end.code) == ("limit", "over_budget")
-        assert end.detail.startswith("$3.0000 of $3 (limits.turn_usd) spent in this turn")
+        assert end.detail.startswith("$3 of $3 (limits.turn_usd) spent in this turn")
         assert len(model.requests) == len(of_kind(events, RequestBuilt)) == 1
         model.add("Once more.")
         assert ended(await asked(host)).outcome == "answered"  # the next turn has its own
@@ -111,7 +111,7 @@ async def test_a_model_without_a_price_is_told_of_and_never_taken_for_free(tmp_p
         await asked(host)
         [question] = of_kind(await asked(host), SpendingAsked)
     assert question.unpriced == 2
-    assert "and 2 requests of unknown price" in str(question)
+    assert "$7 + 2 requests of unknown price" in str(question)
 
 
 async def test_a_question_beside_the_conversation_passes_no_limit(tmp_path: Path) -> None:

@@ -201,6 +201,15 @@ def test_profiles_are_overridden_by_globs_over_endpoint_and_model() -> None:
     assert profile.source_of("window_tokens") == "profiles.openai-chat:gpt-*"
 
 
+def test_prices_of_the_settings_replace_the_shipped_prices() -> None:
+    settings = Settings(prices={"gpt-5.4*": "1/2/0.5", "mine": "0/0"})
+    prices = profile_of("openai-responses:gpt-5.4-mini", settings).prices
+    assert (prices.input, prices.output, prices.cache_read, prices.cache_write) == (1, 2, 0.5, None)
+    assert prices.long_tokens == 0
+    assert profile_of("openai-chat:mine", settings).prices.input == 0
+    assert profile_of("openai-chat:gpt-5.6", settings).prices.input not in (None, 1)
+
+
 async def test_an_endpoint_of_the_users_own_is_reached_as_they_say() -> None:
     with Vendor(says("Hello.")) as vendor:
         settings = Settings(

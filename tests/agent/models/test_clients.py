@@ -13,13 +13,15 @@ from sightline.context.dialects.events import TextArrived, ToolCalled
 from sightline.context.messages.parts import ToolCall
 from sightline.errors import (
     ModelFailed,
+    ModelUnavailable,
     Overflow,
     RateLimited,
     SightlineError,
+    TooLarge,
     Unauthorized,
     Unreachable,
 )
-from support.vendors.answers import Call, Fails, Refuses, Sends, says
+from support.vendors.answers import Call, Fails, Refuses, Says, Sends, says
 from support.vendors.apis import APIS
 from support.vendors.asking import TOOLS, asked, end_of, events_of, request_for, usage_of
 from support.vendors.server import KEY, Vendor
@@ -134,7 +136,7 @@ async def test_a_rate_limit_says_how_long_to_wait(way: str, vendor: Vendor) -> N
 async def test_a_server_error_may_be_tried_again(way: str, vendor: Vendor) -> None:
     vendor.add(Refuses("server"))
     error = await failure(way, vendor)
-    assert type(error) is ModelFailed
+    assert type(error) is ModelUnavailable
     assert (error.status, error.retryable) == (500, True)
 
 
@@ -245,4 +247,23 @@ async def test_nobody_there_is_unreachable(way: str) -> None:
 async def test_a_model_may_be_closed_twice_and_before_it_was_used(way: str, vendor: Vendor) -> None:
     model = opened(vendor, way)
     await model.close()
+    await model.close()
+
+
+async def test_reply_ends_when_arguments_are_longer_than_any_app_takes(
+    way: str, vendor: Vendor
+) -> None:
+    """Before the first word this is an error. After it the reply is incomplete."""
+    model = opened(vendor, way)
+    long = Call("look", {"at": "/" * 2**20})
+    vendor.add(Says(calls=(long,)))
+    with pytest.raises(TooLarge, match="the arguments of a call have more than 1,048,576"):
+        await asked(model, "hi", tools=TOOLS)
+    vendor.add(says("one", long))
+    end = end_of(await asked(model, "hi", tools=TOOLS))
+    assert (end.reason, end.code, end.message.text) == ("incomplete", "too_large", "one")
+    assert not end.message.tool_calls
+    vendor.add(Says(calls=(Call("look", {"at": "/" * (2**20 - 100)}),)))
+    [call] = end_of(await asked(model, "hi", tools=TOOLS)).message.tool_calls
+    assert len(call.arguments["at"]) == 2**20 - 100
     await model.close()

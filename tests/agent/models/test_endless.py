@@ -7,12 +7,13 @@ from contextlib import suppress
 
 import pytest
 
+import sightline.agent.models.posting as posting
 from agent.models.conftest import opened
 from sightline.agent.models.bedrock import SignedBody
 from sightline.config import ReplySettings, Settings
 from sightline.context.dialects.events import Event, Stopped
-from sightline.errors import SightlineError, TimedOut, TooLarge
-from support.vendors.answers import Call, Ignores, Says, says
+from sightline.errors import ModelUnavailable, SightlineError, TimedOut, TooLarge
+from support.vendors.answers import Breaks, Call, Ignores, Says, says
 from support.vendors.apis import APIS, aws_event
 from support.vendors.asking import TOOLS, asked, end_of
 from support.vendors.server import Vendor
@@ -170,3 +171,25 @@ async def test_hanging_up_closes_a_connection_that_its_reader_put_in_a_pool(
 
     monkeypatch.setattr(SignedBody, "close", after_the_reader)
     assert isinstance(await failure(way, vendor, settings(max_bytes=20_000)), TooLarge)
+
+
+async def test_model_hangs_up_when_the_body_of_an_error_does_not_end(
+    way: str, vendor: Vendor
+) -> None:
+    vendor.add(Breaks(repeat=b"x" * 2**16))
+    async with asyncio.timeout(60):
+        error = await failure(way, vendor, settings())
+    assert isinstance(error, ModelUnavailable)
+    assert (error.status, error.exit_code) == (500, 4)
+
+
+@pytest.mark.parametrize("way", ["chat", "anthropic", "gemini", "ollama"], indirect=True)
+async def test_model_hangs_up_when_the_body_of_an_error_does_not_come(
+    way: str, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(posting, "REFUSAL_S", SHORT_S)
+    vendor.add(Breaks())
+    async with asyncio.timeout(60):
+        error = await failure(way, vendor, settings())
+    assert isinstance(error, ModelUnavailable)
+    assert error.status == 500

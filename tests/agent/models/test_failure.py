@@ -14,7 +14,14 @@ from sightline.agent.models.access import Access
 from sightline.agent.models.connected import MAX_MESSAGE, broken, refused, stream_error
 from sightline.agent.models.keys import Key
 from sightline.context.dialects import profile_for
-from sightline.errors import ModelFailed, Overflow, RateLimited, TimedOut, Unauthorized
+from sightline.errors import (
+    ModelFailed,
+    ModelUnavailable,
+    Overflow,
+    RateLimited,
+    TimedOut,
+    Unauthorized,
+)
 from support.vendors.asking import request_for
 
 CANARY = "canary-7f3a9c51e2d84b06"
@@ -111,7 +118,8 @@ def test_a_wait_may_be_until_a_date() -> None:
 )  # fmt: skip
 def test_what_may_pass_is_retryable(status: int, retryable: bool) -> None:
     error = refused(ACCESS, status, {}, b'{"error":{"message":"no"}}')
-    assert type(error) is ModelFailed
+    assert type(error) is (ModelUnavailable if retryable else ModelFailed)
+    assert error.exit_code == (4 if retryable else 1)
     assert (error.status, error.retryable) == (status, retryable)
     assert str(error) == f"work:model: no ({status})"
 
@@ -142,7 +150,7 @@ def test_a_gateways_page_is_not_shown() -> None:
 )
 def test_a_failure_in_the_stream_may_pass_or_not(detail: str, retryable: bool) -> None:
     error = stream_error(ACCESS, detail)
-    assert type(error) is ModelFailed
+    assert type(error) is (ModelUnavailable if retryable else ModelFailed)
     assert error.retryable is retryable
 
 

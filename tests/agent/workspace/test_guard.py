@@ -151,6 +151,18 @@ async def test_branch_that_is_added_to_a_repository_of_before_stays(
 
 
 @needs_sandbox
+@pytest.mark.parametrize("address", ["https://example.org/x", "ssh://example.org/x", "git@e.org:x"])
+async def test_address_in_a_branch_of_a_repository_of_before_is_inert(
+    client: Client, root: Path, address: str
+) -> None:
+    make_repository(root / "sub")
+    # git-config(1), branch.<name>.remote: a name or a URL, which `git push` uses.
+    answer = await run(client, f"git -C sub config branch.main.remote {address}")
+    assert "inert until" in answer["note"]
+    assert address not in (root / "sub/.git/config").read_text()
+
+
+@needs_sandbox
 async def test_settings_of_worktrees_and_modules_cannot_be_made_where_they_were_absent(
     client: Client, root: Path
 ) -> None:

@@ -20,6 +20,7 @@ from agent.workspace.conftest import wait_until_gone
 from agent.workspace.test_sandbox import needs_sandbox
 from cli.chat.test_terminal import OURS, Screen, until
 from context.messages.test_attach import PNG
+from sightline._amounts import dollars
 from sightline.agent.host import Host
 from sightline.agent.models.scripted import Cut, ScriptedModel, Stall
 from sightline.cli.chat.cards import Status
@@ -172,26 +173,24 @@ async def test_what_a_task_spends_stands_in_the_cost_of_its_session(tmp_path: Pa
         await chat.rests()
         accounts = chat.host.ledger.accounts
         tasks = accounts.totals(2) + accounts.totals(3)
-        spent = f"${(accounts.totals(1) + tasks).cost_nanousd / 1e9:.4f}"
+        spent = dollars((accounts.totals(1) + tasks).cost_usd)
         assert tasks.requests == 4
         assert spent in str(chat.driver.status(100))
         chat.type("/cost\r")
-        await chat.sees(
-            "tasks handed on", f"${tasks.cost_nanousd / 1e9:.4f}", "this session", spent
-        )
+        await chat.sees("tasks handed on", dollars(tasks.cost_usd), "this session", spent)
 
 
 async def test_more_money_is_asked_for_before_it_is_spent(tmp_path: Path) -> None:
     model = priced(costing(3, LOOK), "Done.", costing(3, LOOK))
     async with chatting(tmp_path, model, limits=LimitSettings(turn_usd=3)) as chat:
         chat.type("go\r")
-        await chat.is_asked("? $3.0000 of $3 (limits.turn_usd)", question="go on, up to $6?")
+        await chat.is_asked("? $3 of $3 (limits.turn_usd)", question="go on, up to $6?")
         chat.type("y")
         await chat.sees("Done.")
         chat.type("again\r")
         await chat.is_asked(question="go on, up to $6?")
         chat.type("n")
-        await chat.sees("! $3.0000 of $3 (limits.turn_usd) spent in this turn")
+        await chat.sees("! $3 of $3 (limits.turn_usd) spent in this turn")
         await chat.rests()
         assert len(chat.model.requests) == 3
 

@@ -131,7 +131,7 @@ async def test_a_limit_in_money_is_lifted_by_somebody_and_not_in_advance(
     await pipe.takes(tmp_path, script, "go", yes=True, answers=answers, limits=limits)
     assert pipe.code == code
     assert ("Done." in pipe.out.getvalue()) is (code == 0)
-    assert "$3.0000 of $3 (limits.turn_usd) spent in this turn" in pipe.err.getvalue()
+    assert "$3 of $3 (limits.turn_usd) spent in this turn" in pipe.err.getvalue()
 
 
 @pytest.mark.parametrize("answers", [None, ["y"]])

@@ -29,7 +29,8 @@ def test_it_says_model_context_state_cache_cost_apps_and_mode() -> None:
     for event in (BUILT, USED):
         status = after(status, event)
     assert line(status) == (
-        "anthropic:claude · ██░░░░░░ 25% · state 1.2k · cache 90% · $0.0123 · desk, workspace · ask"
+        "anthropic:claude · ██░░░░░░ 25 % · state 1.2k · cache 90 % · price $0.0123"
+        " · desk, workspace · ask"
     )
 
 
@@ -42,19 +43,19 @@ def test_a_regression_names_its_cause() -> None:
         turn=2, request=1, model="m", prompt_tokens=2000, budget_tokens=8000, tail_tokens=0,
         basis="counted", reused_tokens=200, cause="tools changed", regression=True,
     )  # fmt: skip
-    assert "cache 10% ← tools changed" in line(after(Status(), built))
+    assert "cache 10 % ← tools changed" in line(after(Status(), built))
 
 
 def test_a_cache_that_lost_what_we_kept_says_what_the_vendor_says() -> None:
     used = UsageReported(model="m", input_tokens=2000, output_tokens=1, cache_miss="evicted")
-    assert "cache 0% ← evicted" in line(after(after(Status(), BUILT), used))
+    assert "cache 0 % ← evicted" in line(after(after(Status(), BUILT), used))
 
 
 def test_costs_add_up_and_unknown_ones_are_marked() -> None:
     status = after(after(Status(), USED), USED)
     assert "$0.0246" in line(status)
     unpriced = UsageReported(model="m", input_tokens=1, output_tokens=1)
-    assert "$0.0246+" in line(after(status, unpriced))
+    assert "$0.0246 + 1 request of unknown price" in line(after(status, unpriced))
 
 
 def test_apps_come_and_go() -> None:
@@ -78,13 +79,13 @@ def test_a_narrow_line_keeps_to_its_width_and_to_what_matters(width: int) -> Non
         status = after(status, event)
     text = line(status, width)
     assert width_of(text) <= width
-    assert text.endswith("25%") or "25%" in text or width < 14
+    assert text.endswith("25 %") or "25 %" in text or width < 14
 
 
 def test_at_40_columns_model_and_context_are_there() -> None:
     text = line(after(after(Status(), BUILT), USED), 40)
     assert "anthropic:claude" in text
-    assert "25%" in text
+    assert "25 %" in text
 
 
 def test_nothing_an_app_is_called_reaches_the_line_as_it_is() -> None:

@@ -425,7 +425,7 @@ async def test_cost_is_told_by_turn_and_model(at_desk: Desktop) -> None:
     assert head.split()[:2] == ["turn", "requests"]
     assert first.split()[:3] == ["1", at_desk.model.label, "1"]
     assert second.split()[:3] == ["2", at_desk.model.label, "1"]
-    assert beside.split() == ["beside", "other:m", "1", "10", "0", "2", "$0.0050"]
+    assert beside.split() == ["beside", "other:m", "1", "10", "0", "2", "$0.005"]
     assert total.split()[:3] == ["this", "session", "3"]
 
 

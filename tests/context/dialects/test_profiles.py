@@ -29,7 +29,7 @@ def test_every_fact_of_the_tables_has_a_source() -> None:
     assert all(layer.source for layer in layers)
     profile = profile_for("anthropic", "claude-haiku-4-5")
     assert profile.source_of("cache.min_tokens") == "claude-docs"
-    assert profile.source_of("prices.input") == prices.SOURCE
+    assert profile.source_of("prices.input") == prices.price_list().source
     assert profile.source_of("tail.plain") == "default"
 
 

@@ -202,10 +202,21 @@ def test_own_ledger_with_an_added_trigger_is_rejected(own: Path) -> None:
     assert str(rejected.value) == f"{own}: {STRANGE}"
 
 
+def test_own_ledger_with_a_trigger_in_place_of_an_index_is_rejected(own: Path) -> None:
+    with closing(apsw.Connection(str(own))) as db:
+        db.execute("DROP INDEX sessions_by_activity")  # as many objects as before
+    tamper(own, TRIGGER)
+    with pytest.raises(LedgerDamaged) as rejected:
+        Ledger(own)
+    assert STRANGE in str(rejected.value)
+
+
 def test_verify_finds_a_changed_table_of_an_own_ledger(own: Path) -> None:
-    tamper(own, "ALTER TABLE owners ADD COLUMN more TEXT")
     with Ledger(own) as ledger:
-        assert "table 'owners' is not as Sightline makes it" in ledger.verify().findings
+        tamper(own, "ALTER TABLE owners ADD COLUMN more TEXT")
+        assert f"{own}: table 'owners' is not as Sightline makes it" in ledger.verify().findings
+    with pytest.raises(LedgerDamaged, match="table 'owners' is not as Sightline makes it"):
+        Ledger(own)
 
 
 def test_verify_finds_a_trigger_that_was_added_under_an_open_ledger(own: Path) -> None:
@@ -325,11 +336,11 @@ def test_own_ledger_has_no_limit(own: Path) -> None:
         assert file_of(ledger)._connection.execute(many).get == 3_000_000
 
 
-def test_number_of_objects_in_the_current_schema_is_known() -> None:
+def test_digest_of_the_current_schema_is_known() -> None:
     with closing(apsw.Connection(":memory:")) as made:
         steps.migrate(made)
-        assert steps.header_of(made)[2] == admission.OBJECTS, (
-            "a new format has a new number: write it into OBJECTS"
+        assert admission.schema_digest(made) == admission.SCHEMA, (
+            "a new format has a new digest: write it into SCHEMA"
         )
 
 
@@ -338,4 +349,4 @@ def test_schema_of_an_own_ledger_stays_the_same_when_its_room_is_given_back(own:
         ledger.shrink()
     with closing(apsw.Connection(str(own))) as db:
         assert admission.compare_schema(db, steps.FORMAT) == {}
-        assert steps.header_of(db)[2] == admission.OBJECTS
+        assert admission.schema_digest(db) == admission.SCHEMA

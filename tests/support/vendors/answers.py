@@ -66,11 +66,18 @@ class Sends:
 
 
 @dataclass(frozen=True, slots=True)
+class Breaks:
+    """An error 500 whose body does not end. `repeat` is sent again and again, or nothing more."""
+
+    repeat: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class Ignores:
     """No answer at all, until the client hangs up."""
 
 
-Answer: TypeAlias = Says | Refuses | Fails | Sends | Ignores
+Answer: TypeAlias = Says | Refuses | Fails | Sends | Breaks | Ignores
 
 
 def says(text: str, *calls: Call, **more: Any) -> Says:

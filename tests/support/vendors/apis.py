@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -174,6 +175,14 @@ def bedrock(answer: Says) -> Iterator[bytes]:
         "cacheWriteInputTokens": 0,
     }
     yield aws_event("metadata", {"usage": usage, "metrics": {"latencyMs": 1}})
+
+
+def invoke(answer: Says) -> Iterator[bytes]:
+    """Anthropic's events as `InvokeModelWithResponseStream` sends them: in base64, one a chunk."""
+    for frame in anthropic(answer):
+        data = frame.partition(b"data: ")[2].strip()
+        if b'"ping"' not in data:
+            yield aws_event("chunk", {"bytes": b64encode(data).decode(), "p": "abcd"})
 
 
 def aws_event(name: str, value: Any, kind: str = "event") -> bytes:
@@ -353,6 +362,7 @@ APIS: dict[str, Api] = {
     "anthropic": Api(anthropic, anthropic_refusal, anthropic_failure),
     "gemini": Api(gemini, gemini_refusal, gemini_failure),
     "bedrock": Api(bedrock, bedrock_refusal, bedrock_failure, "application/vnd.amazon.eventstream"),
+    "invoke": Api(invoke, bedrock_refusal, bedrock_failure, "application/vnd.amazon.eventstream"),
     "ollama": Api(ollama, ollama_refusal, ollama_failure, "application/x-ndjson"),
 }
 ENDS: dict[str, str] = {
@@ -361,6 +371,9 @@ ENDS: dict[str, str] = {
     "/v1/messages": "anthropic",
     ":streamGenerateContent": "gemini",
     "/converse-stream": "bedrock",
+    "/invoke-with-response-stream": "invoke",
+    ":rawPredict": "anthropic",
+    ":streamRawPredict": "anthropic",
     "/api/chat": "ollama",
 }
 
@@ -374,13 +387,13 @@ def api_of(path: str) -> str | None:
 def refusal_headers(api: str, answer: Refuses) -> dict[str, str]:
     """The headers that come with a refusal."""
     headers = {"retry-after": answer.retry_after} if answer.retry_after else {}
-    if api == "bedrock":
+    if api in ("bedrock", "invoke"):
         headers["x-amzn-errortype"] = BEDROCK_SAYS[answer.trouble][0]
     return headers
 
 
 def refusal_status(api: str, answer: Refuses) -> int:
     """The status of a refusal; overload has many."""
-    if api == "bedrock" and answer.trouble == "key":
+    if api in ("bedrock", "invoke") and answer.trouble == "key":
         return 403
     return 503 if answer.trouble == "overloaded" and api != "anthropic" else STATUS[answer.trouble]

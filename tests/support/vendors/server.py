@@ -23,7 +23,7 @@ from websockets.frames import Frame, Opcode
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
-from support.vendors.answers import Answer, Fails, Ignores, Refuses, Says, Sends
+from support.vendors.answers import Answer, Breaks, Fails, Ignores, Refuses, Says, Sends
 from support.vendors.apis import APIS, api_of, refusal_headers, refusal_status
 
 KEY = "test-key-canary-0123456789abcdef"
@@ -260,6 +260,9 @@ class Vendor:
             return await _whole(
                 writer, refusal_status(name, answer), body, refusal_headers(name, answer)
             )
+        if isinstance(answer, Breaks):
+            await _begin(writer, "application/json", 500)
+            return await self._hold(reader, writer, answer.repeat)
         await _begin(writer, api.content_type)
         if isinstance(answer, Fails):
             said = list(api.frames(Says(answer.pieces)))
@@ -306,9 +309,9 @@ def _ends(frame: bytes, pieces: tuple[str, ...]) -> bool:
     return bool(pieces) and pieces[-1].encode() in frame
 
 
-async def _begin(writer: asyncio.StreamWriter, content_type: str) -> None:
-    head = f"HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ntransfer-encoding: chunked\r\n\r\n"
-    writer.write(head.encode())
+async def _begin(writer: asyncio.StreamWriter, content_type: str, status: int = 200) -> None:
+    head = f"content-type: {content_type}\r\ntransfer-encoding: chunked\r\n\r\n"
+    writer.write(f"HTTP/1.1 {status} Status\r\n{head}".encode())
     await writer.drain()
 
 

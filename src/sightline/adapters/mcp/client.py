@@ -518,8 +518,8 @@ async def serve(target: McpTarget) -> None:
     if life.done() and not server.shown.is_set():
         reason = str(life.exception() or "it ended")
         body = serialize(ErrorMessage(ErrorInfo("internal", reason)))
-        sys.stdout.buffer.write(body + b"\n")
-        sys.stdout.buffer.flush()
+        with suppress(BrokenPipeError):  # the program that started this one has ended
+            os.write(sys.stdout.fileno(), body + b"\n")
     life.cancel()
     await asyncio.gather(life, return_exceptions=True)
 

@@ -11,8 +11,10 @@ import os
 import shutil
 import signal
 import time
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Final
 from urllib.request import getproxies, proxy_bypass
 
@@ -27,6 +29,7 @@ from sightline.agent.workspace.command import leader
 from sightline.errors import InvalidInput, LetGo, Unreachable
 from sightline.slop.hub.mcp import McpTarget, checked_url
 from sightline.slop.protocol.patience import Patience
+from sightline.slop.transports.background import end_child, end_tasks, finish
 from sightline.slop.transports.lines import LineLink
 from sightline.slop.transports.link import LinkClosed, Peer, why
 from sightline.slop.transports.pace import Pace
@@ -107,19 +110,13 @@ class ServerWire:
             yield received, outgoing
         finally:
             self._is_closing = True
-            ending = asyncio.ensure_future(_end(process, link))
             try:
-                await asyncio.shield(ending)
+                await finish(_end(process, link, *tasks))
             finally:
-                if not ending.done():  # a process that nobody waits for outlives us
-                    await asyncio.wait({ending})
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
                 for stream in (incoming, received, outgoing, sent):
                     await stream.aclose()
 
-    async def _start(self) -> asyncio.subprocess.Process:
+    async def _start(self) -> Process:
         name, *arguments = self._target.command
         env = {key: os.environ[key] for key in _PASSED if key in os.environ} | {**self._target.env}
         found = shutil.which(name, path=env.get("PATH"))
@@ -170,31 +167,33 @@ class ServerWire:
                 text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await link.send([text.encode()])
 
-    async def _drain(self, process: asyncio.subprocess.Process) -> None:
+    async def _drain(self, process: Process) -> None:
         assert process.stderr is not None  # noqa: S101 - it was asked for
         while data := await process.stderr.read(_CHUNK_BYTES):
             self._stderr = (self._stderr + data)[-_STDERR_BYTES:]
         self._silent.set()
 
 
-async def _end(process: asyncio.subprocess.Process, link: LineLink) -> None:
-    """End a server and all that it started: ask by the end of its input, then insist."""
+async def _end(process: Process, link: LineLink, *tasks: asyncio.Task[None]) -> None:
+    """End a server and all that it started: ask by the end of its input, then insist.
+
+    `tasks` read and write its pipes. They end first.
+    """
+    await end_tasks(*tasks)
     await link.close()
-    for insist, limit_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, _REAPER_S)):
-        with suppress(TimeoutError):
-            async with asyncio.timeout(limit_s):
-                await process.wait()
-                break
-        with suppress(ProcessLookupError):
-            # The reaper is asked, and ends whatever there is; elsewhere there is the group.
-            process.send_signal(insist) if leader() else os.killpg(process.pid, insist)
+
+    def insist(number: signal.Signals) -> None:
+        # The reaper ends everything that the server started. Without it there is the group.
+        process.send_signal(number) if leader() else os.killpg(process.pid, number)
+
+    await end_child(
+        process,
+        (_GRACE_S, partial(insist, signal.SIGTERM)),
+        (_REAPER_S, partial(insist, signal.SIGKILL)),
+    )
     if not leader():
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_GRACE_S):
-            await process.wait()
-    process._transport.close()  # type: ignore[attr-defined]  # as the SDK does
 
 
 class _BoundedTransport(httpx2.AsyncBaseTransport):

@@ -49,6 +49,7 @@ REPORTED_BYTES: Final = 8 * 1024
 # How a request ends that was not answered, and so is not charged; what broke off may be.
 UNCHARGED: Final = frozenset(
     {"unauthorized", "rate_limited", "overflow", "unreachable", "model_failed"}
+    | {"model_unavailable"}
 )
 # What an open call came to, by how far it was.
 WORDS: Final = {

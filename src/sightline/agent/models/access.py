@@ -13,6 +13,9 @@ from sightline.config.settings import ReplySettings
 from sightline.context.dialects.profile import Profile
 
 CONNECT_S: Final = 10.0
+# Limits for the body of a vendor's error, which may have no end.
+REFUSAL_BYTES: Final = 64 * 1024
+REFUSAL_S: Final = 10.0
 LIMITS: Final = ReplySettings()
 VERSIONED: Final = re.compile(r"^.*?/v\d+(?=/)")
 

@@ -11,6 +11,7 @@ boto3 blocks, so its part of an exchange runs in threads.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -21,7 +22,7 @@ import botocore.config
 import botocore.exceptions
 import urllib3.exceptions
 
-from sightline.agent.models.access import CONNECT_S, Access
+from sightline.agent.models.access import CONNECT_S, REFUSAL_BYTES, REFUSAL_S, Access
 from sightline.agent.models.connected import Emit, Response, VendorRefusal, from_thread
 from sightline.context.dialects.request import Request
 
@@ -88,15 +89,31 @@ class Bedrock:
         def write(request: Any, data: bytes = request.data, **_: Any) -> None:
             request.data = data
 
+        def send(request: Any, **_: Any) -> Any:
+            response = client._endpoint.http_session.send(request)
+            if response.status_code >= 300:  # botocore would read an endless body to its end
+                response._content = _beginning(response.raw)
+            return response
+
         def take(response_dict: Any, **_: Any) -> None:
             taken.append(response_dict["body"])
 
         # A client per exchange, for its events are hooked for one body.
         client = self._session.client("bedrock-runtime", **self._options)
         client.meta.events.register(f"before-sign.{OPERATION}", write)
+        client.meta.events.register(f"before-send.{OPERATION}", send)
         client.meta.events.register(f"before-parse.{OPERATION}", take)
         client.converse_stream(modelId=request.profile.model, messages=[])
         return SignedBody(self._threads, taken[0])
+
+
+def _beginning(body: Any) -> bytes:
+    """Read the first bytes of the body of an error, and hang up."""
+    ends, data = time.monotonic() + REFUSAL_S, b""
+    while len(data) < REFUSAL_BYTES and time.monotonic() < ends and (chunk := body.read1(CHUNK)):
+        data += chunk
+    body.close()
+    return data
 
 
 class SignedBody:

@@ -33,7 +33,7 @@ from sightline.agent.models.local import weights_of, why_not
 from sightline.agent.models.vendors import VENDORS, Vendor, is_installed
 from sightline.config import EndpointSettings, Settings
 from sightline.context.dialects.profile import Layer, Profile
-from sightline.context.dialects.profiles import profile_for
+from sightline.context.dialects.profiles import price_layer, profile_for
 from sightline.errors import InvalidInput, MissingExtra, Unauthorized, Unreachable
 
 # API → what makes a connection to it, imported when the first request is sent.
@@ -303,7 +303,14 @@ def _profile(service: _Service, settings: Settings) -> Profile:
         for pattern, values in settings.profiles.items()
         if fnmatchcase(label, pattern.lower())
     ]
-    return profile_for(service.row, service.model, layers)
+    return profile_for(service.row, service.model, [*layers, *price_layers(settings)])
+
+
+def price_layers(settings: Settings) -> list[Layer]:
+    """Return the prices that the user wrote, which replace those of the shipped list."""
+    return [
+        price_layer(model, prices, f'prices."{model}"') for model, prices in settings.prices.items()
+    ]
 
 
 def _remedy(service: _Service, key: Key | None) -> str:

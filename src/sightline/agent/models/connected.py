@@ -15,7 +15,7 @@ What went wrong at a vendor's is one of our own errors:
     429                            RateLimited      with the wait, if it was told
     503, 529 with a wait           RateLimited
     429 for an empty account       ModelFailed      waiting does not help
-    408, 409, 425, 5xx             ModelFailed      retryable
+    408, 409, 425, 5xx             ModelUnavailable retryable
     everything else                ModelFailed      the same request would fail again
 
 What vendors say is bounded, on one line, and has no keys in it: some of them send back the
@@ -45,6 +45,7 @@ from sightline.context.dialects.request import Request
 from sightline.errors import (
     InvalidInput,
     ModelFailed,
+    ModelUnavailable,
     Overflow,
     RateLimited,
     SightlineError,
@@ -91,14 +92,6 @@ class VendorConnection(Protocol):
 
     async def close(self) -> None:
         """Close its connections."""
-
-
-def refusal_of(error: Exception) -> VendorRefusal | None:
-    """Read the error of a client that keeps the response in it."""
-    response = getattr(error, "response", None)
-    if response is None:
-        return None
-    return VendorRefusal(response.status_code, response.headers, response.content)
 
 
 class ConnectedModel:
@@ -269,6 +262,8 @@ def _check_first(access: Access, events: Sequence[Event]) -> None:
         return
     if end.reason == "error":
         raise stream_error(access, end.detail)
+    if end.code == TooLarge.code:
+        raise TooLarge(f"{access.label}: {end.detail}")
     if end.reason == "incomplete":
         raise Unreachable(f"{access.label}: {access.location} sent no reply: {end.detail}")
 
@@ -354,7 +349,8 @@ def refused(
         return RateLimited(message, status=status, retry_after_s=wait)
     if request is not None and (named := _named_message(report.message, request)):
         message += f"; {_line(access, named)}"
-    return ModelFailed(message, status=status, retryable=status >= 500 or status in PASSING)
+    is_passing = status >= 500 or status in PASSING
+    return (ModelUnavailable if is_passing else ModelFailed)(message, status=status)
 
 
 def _named_message(detail: str, request: Request) -> str:
@@ -374,7 +370,7 @@ def stream_error(access: Access, detail: str) -> SightlineError:
     message = f"{access.label}: {_line(access, detail)}"
     if OVERFLOW.search(detail):
         return Overflow(message)
-    return ModelFailed(message, retryable=bool(BUSY.search(detail)))
+    return (ModelUnavailable if BUSY.search(detail) else ModelFailed)(message)
 
 
 def broken(access: Access, error: BaseException) -> SightlineError:

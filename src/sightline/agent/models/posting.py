@@ -7,15 +7,17 @@ same HTTP client, so proxies, certificates and timeouts are as with them.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 import httpx2
 import msgspec
 
-from sightline.agent.models.access import CONNECT_S, Access, address
-from sightline.agent.models.connected import Response, VendorRefusal, refusal_of
+from sightline.agent.models.access import CONNECT_S, REFUSAL_BYTES, REFUSAL_S, Access, address
+from sightline.agent.models.connected import Response, VendorRefusal
 from sightline.context.dialects.request import Request
 
 # OpenAI, API reference, authentication: who has several says by these which one is billed. The
@@ -27,6 +29,10 @@ _BILLED: Final = {
 _GEMINI: Final = "/v1beta"
 
 
+class _Refused(Exception):
+    """A vendor answered with an error. The arguments are those of a VendorRefusal."""
+
+
 class Posting:
     """A connection to an API; sends our bytes, yields its stream.
 
@@ -34,7 +40,7 @@ class Posting:
     the client takes the key out of a request to somebody else.
     """
 
-    errors = (httpx2.HTTPError,)
+    errors = (httpx2.HTTPError, _Refused)
 
     def __init__(
         self, access: Access, headers: Mapping[str, str], *, redirects: bool = False
@@ -57,16 +63,20 @@ class Posting:
     async def _sent(
         self, method: str, path: str, data: bytes, headers: Mapping[str, str] | None = None
     ) -> httpx2.Response:
-        """Send a body; give the answer unread. Raises HTTPStatusError for one that is none."""
+        """Send a body and return the answer, unread. Raises _Refused for an error."""
         post = self._client.build_request(method, self.url(path), content=data, headers=headers)
         response = await self._client.send(post, stream=True)
         if not response.is_success:
-            await response.aread()
-            response.raise_for_status()
+            body = b""
+            with suppress(TimeoutError, httpx2.HTTPError):  # the status is known
+                async with asyncio.timeout(REFUSAL_S):
+                    body = await anext(response.aiter_bytes(REFUSAL_BYTES), b"")
+            await response.aclose()
+            raise _Refused(response.status_code, response.headers, body)
         return response
 
     def refusal(self, error: Exception) -> VendorRefusal | None:
-        return refusal_of(error)
+        return VendorRefusal(*error.args) if isinstance(error, _Refused) else None
 
     async def close(self) -> None:
         await self._client.aclose()

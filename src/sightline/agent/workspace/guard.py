@@ -44,6 +44,8 @@ _HARMLESS: Final = lazy_pattern(
     r"|logallrefupdates|merge|name|object[fF]ormat|remote|repositoryformatversion|url) = "
     r"(?:(?:https://|ssh://|git@)[\w./:@~+-]+|\+?refs/[\w./:*+-]+|[\w .@+-]+)\n)*"
 )
+# An address of a remote, by its key or its form: `branch.NAME.remote` can be a URL.
+_ADDRESS: Final = lazy_pattern(r"\turl =|://|git@")
 _PARTS: Final = ("objects", "commondir")
 _NEW: Final = "new repository:"
 _UNSAFE: Final = "not checked for git settings that run programs:"
@@ -185,9 +187,10 @@ def _is_accepted(name: str, now: _Setting, before: _Setting | None) -> bool:
     former = b"" if before is None else before[1]
     added = now[1].removeprefix(former).decode(errors="surrogateescape")
     # Git adds sections at the end. A new address in an old repository could receive a push.
-    follows = now[1].startswith(former) and former[-1:] in b"\n" and not (former and "url" in added)
+    follows = now[1].startswith(former) and former[-1:] in b"\n"
+    has_new_address = before is not None and _ADDRESS.search(added) is not None
     is_config = name in _SETTINGS[:2] and stat.S_ISREG(now[0])
-    return is_config and follows and _HARMLESS.fullmatch(added) is not None
+    return is_config and follows and not has_new_address and _HARMLESS.fullmatch(added) is not None
 
 
 def _set_aside(name: str, above: int) -> str:

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 import sightline.events as events
+from sightline._amounts import dollars, percent, share
 from sightline.cli.approval import approval_card
 from sightline.cli.clean import clean, clean_line
 from sightline.cli.commands.console import Line, Piece, cut, line_of, width_of
@@ -138,8 +139,8 @@ class Status:
     expected: float | None = None  # the share of the prompt that the last one began with
     reported: float | None = None  # the share that the vendor says it had
     cause: str = ""
-    cost_usd: float = 0.0
-    unpriced: bool = False
+    cost_usd: float | None = None
+    unpriced: int = 0
     apps: tuple[str, ...] = ()
     busy: str = ""
     queued: int = 0
@@ -152,14 +153,13 @@ def after(status: Status, event: events.HostEvent) -> Status:
         case events.TurnStarted():
             return replace(status, busy="thinking")
         case events.RequestBuilt():
-            share = event.reused_tokens / event.prompt_tokens if event.prompt_tokens else 0.0
             return replace(
                 status,
                 model=event.model,
                 prompt_tokens=event.prompt_tokens,
                 budget_tokens=event.budget_tokens,
                 state_tokens=event.tail_tokens,
-                expected=share,
+                expected=share(event.reused_tokens, event.prompt_tokens),
                 reported=None,
                 cause=event.cause if event.regression else "",
             )
@@ -178,16 +178,16 @@ def after(status: Status, event: events.HostEvent) -> Status:
 
 
 def _used(status: Status, event: events.UsageReported) -> Status:
-    share = event.cache_read_tokens / event.input_tokens if event.input_tokens else 0.0
-    reported = min(1.0, share)
+    reported = share(event.cache_read_tokens, event.input_tokens)
     lost = status.expected is not None and reported < status.expected * _EXPECTED
+    cost = status.cost_usd
     why = event.cache_miss or status.cause or ("lost by the vendor" if lost else "")
     return replace(
         status,
         reported=reported,
         cause=why if lost or status.cause else "",
-        cost_usd=status.cost_usd + (event.cost_usd or 0.0),
-        unpriced=status.unpriced or event.cost_usd is None,
+        cost_usd=cost if event.cost_usd is None else (cost or 0.0) + event.cost_usd,
+        unpriced=status.unpriced + (event.cost_usd is None),
     )
 
 
@@ -227,19 +227,19 @@ def _pieces(status: Status) -> list[tuple[int, Piece]]:
 def _context(status: Status) -> Piece:
     if not status.budget_tokens:
         return "status.context", ""
-    share = min(1.0, status.prompt_tokens / status.budget_tokens)
-    full = round(share * _BAR)
-    style = "error" if share > 0.9 else "warn" if share > 0.75 else "status.context"
-    return style, f"{'█' * full}{'░' * (_BAR - full)} {100 * share:.0f}%"
+    used = share(status.prompt_tokens, status.budget_tokens)
+    full = round(used * _BAR)
+    style = "error" if used > 0.9 else "warn" if used > 0.75 else "status.context"
+    return style, f"{'█' * full}{'░' * (_BAR - full)} {percent(used)}"
 
 
 def _cache(status: Status) -> Piece:
-    share = status.expected if status.reported is None else status.reported
-    if share is None:
+    cached = status.expected if status.reported is None else status.reported
+    if cached is None:
         return "status.cache", ""
     if status.cause:
-        return "warn", f"cache {100 * share:.0f}% ← {clean_line(status.cause)}"
-    return "status.cache", f"cache {100 * share:.0f}%"
+        return "warn", f"cache {percent(cached)} ← {clean_line(status.cause)}"
+    return "status.cache", f"cache {percent(cached)}"
 
 
 def _state(status: Status) -> str:
@@ -247,9 +247,8 @@ def _state(status: Status) -> str:
 
 
 def _cost(status: Status) -> str:
-    if not status.cost_usd:
-        return ""
-    return f"${status.cost_usd:.4f}{'+' if status.unpriced else ''}"
+    is_empty = status.cost_usd is None and not status.unpriced
+    return "" if is_empty else f"price {dollars(status.cost_usd, status.unpriced)}"
 
 
 def _short(tokens: int) -> str:

@@ -47,7 +47,6 @@ _T = TypeVar("_T")
 _YES_NO: Final = {"y": "yes", "yes": "yes", "n": "", "no": ""}
 _COMMAND_LINES: Final = 6
 _TICK_S: Final = 1.0
-_NANO: Final = 1_000_000_000
 _RECAP_LINES: Final = 40
 _GARBAGE: Final = 10_000
 _GO_ON: Final = (
@@ -532,7 +531,7 @@ async def _spent(host: Host) -> dict[str, Any]:
     """What the status line says of money: what this session spent, and the tasks of it."""
     session, tasks = await asyncio.to_thread(spent_in, host.ledger, host.session.id)
     spent = session + tasks
-    return {"cost_usd": spent.cost_nanousd / _NANO, "unpriced": bool(spent.unpriced)}
+    return {"cost_usd": spent.cost_usd if spent.requests else None, "unpriced": spent.unpriced}
 
 
 async def _watch(host: Host, driver: ChatDriver) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 import click
 
+from sightline._amounts import dollars, percent
 from sightline.cli.commands.command import CommandCall, Section
 from sightline.cli.commands.console import columns
 from sightline.cli.commands.offers import AppPath, find_path, offering
@@ -18,7 +19,6 @@ from sightline.context.slots.prompt import RULES, Receipt, SlotLine
 from sightline.slop.protocol.path import format_path, parse_path
 
 COMMANDS: Final = Section("Insight")
-_NANO: Final = 1_000_000_000
 _NOTHING: Final = Totals(0, 0, 0, 0, 0, 0)
 _HANDED_ON: Final = "tasks handed on"
 _HEADS: Final = ("requests", "prompt", "from cache", "answers", "cost")
@@ -121,10 +121,9 @@ async def _cache(call: CommandCall) -> None:
         call.console.write(f"next request: {_why_departs(preview.drift)}")
     totals = await call.ledger(lambda ledger: ledger.accounts.totals(call.host.session.id))
     if totals.requests:
-        share = 100 * totals.cached_tokens / totals.prompt_tokens if totals.prompt_tokens else 0
         call.console.write(
             f"this session: {totals.cached_tokens:,} of {totals.prompt_tokens:,} prompt tokens "
-            f"came from a cache, {share:.0f} %"
+            f"came from a cache, {percent(totals.cached_tokens, totals.prompt_tokens)}"
         )
 
 
@@ -189,11 +188,10 @@ def _totals_of(one: StoredUsage) -> Totals:
 
 
 def _figures(totals: Totals) -> tuple[str, ...]:
-    unknown = f" + {totals.unpriced} unpriced" if totals.unpriced else ""
     return (
         f"{totals.requests:,}",
         f"{totals.prompt_tokens:,}",
         f"{totals.cached_tokens:,}",
         f"{totals.completion_tokens:,}",
-        f"${totals.cost_nanousd / _NANO:.4f}{unknown}",
+        dollars(totals.cost_usd, totals.unpriced),
     )

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from sightline._amounts import percent
 from sightline.cli.clean import clean_line
 from sightline.cli.commands.console import Line, Piece, cut, width_of
 from sightline.context.slots.prompt import Receipt
@@ -138,11 +139,10 @@ def draw(picture: Picture, width: int) -> list[Line]:
 
 
 def _sum(picture: Picture) -> Line:
-    share = 100 * picture.used / picture.window if picture.window else 0
     marked = "" if picture.basis == "counted" else f" ({picture.basis})"
     return (
         ("bold", f"{picture.used:,} of {picture.window:,} tokens"),
-        ("dim", f", {share:.0f} %{marked}"),
+        ("dim", f", {percent(picture.used, picture.window)}{marked}"),
     )
 
 
@@ -178,7 +178,7 @@ def _boundary(width: int) -> str:
 def _legend(share: PictureShare, window: int, name_width: int, width: int) -> Iterable[Line]:
     name = cut(clean_line(share.name), name_width)
     padding = " " * (name_width - width_of(name))
-    part = f"{100 * share.tokens / window:3.0f} %" if window else ""
+    part = f"{percent(share.tokens, window):>5}" if window else ""
     lost = f"  {share.cut:,} cut" if share.cut else ""
     head: Line = (
         (style_of(share.name), share.letter),

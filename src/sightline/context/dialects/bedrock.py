@@ -19,6 +19,7 @@ stale blocks is not documented for Converse.
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
@@ -26,9 +27,10 @@ from typing import Any, Final
 import msgspec
 
 import sightline.context.messages.parts as talk
-from sightline.context.dialects.decoder import Decoder, Open, written
+from sightline.context.dialects.anthropic import AnthropicDecoder
+from sightline.context.dialects.decoder import Decoder, Open, read_frame, written
 from sightline.context.dialects.events import Event, StopReason, Usage, UsageFields, at
-from sightline.context.dialects.framing import EventStreamReader
+from sightline.context.dialects.framing import EventStreamReader, Frame
 from sightline.context.dialects.names import ToolDefinition, inline, wire_id
 from sightline.context.dialects.request import RequestDraft
 from sightline.context.dialects.segments import Segment, to_json
@@ -265,6 +267,21 @@ class BedrockDecoder(Decoder):
                 UsageFields(detail).count("inputTokens") for detail in long
             ),
         )
+
+
+class InvokeDecoder(AnthropicDecoder):
+    """Decodes Anthropic's events from the event stream of `InvokeModelWithResponseStream`.
+
+    Each `chunk` has one event in base64. Other frames are errors.
+    """
+
+    reader = EventStreamReader
+
+    def _parse(self, frame: Frame) -> Any:
+        value = super()._parse(frame)
+        if frame.event == "chunk":
+            return read_frame(b64decode(value["bytes"]))
+        return {"type": "error", "error": {"type": frame.event, **value}}
 
 
 def read_stored(data: Stored) -> talk.Message:

@@ -21,12 +21,16 @@ import sightline.context.dialects.events as replies
 import sightline.context.messages.gate as gate
 import sightline.context.messages.parts as talk
 from sightline.context.dialects.framing import BrokenStream, Frame, FrameReader, SseReader
-from sightline.errors import InvalidJson, NotStorable
+from sightline.errors import InvalidJson, NotStorable, TooLarge
 from sightline.slop.protocol.jsontext import clip, loads, nests_deeper, text_from_bytes, text_of
 
 # What stands in a frame around the arguments of a call is some ten levels in every API. So what is
 # left of something too deep is no problem for a parser, and still too deep to be stored.
 FRAME_DEPTH: Final = 2 * gate.MAX_DEPTH
+# Longer than the longest message that an app takes, and than any model's longest reply.
+MAX_ARGUMENTS: Final = 1024 * 1024
+# A value of a few bytes of JSON takes up to 230 bytes of memory.
+MAX_VALUES: Final = 500_000
 GOOGLE_DELAY: Final = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
@@ -134,6 +138,8 @@ class Decoder:
         except BrokenStream as error:
             # After the vendor's last word a torn trailer takes nothing away.
             events += self._end_as_stopped(str(error))
+        if any(map(_is_too_long, self._open.values())):
+            events += self._end("incomplete")
         return events
 
     def _step(self, frame: Frame) -> list[replies.Event]:
@@ -142,6 +148,9 @@ class Decoder:
     def _tried(self, work: Callable[[], Iterator[replies.Event]]) -> list[replies.Event]:
         try:
             return list(work())
+        except TooLarge as error:
+            self._code = error.code
+            return self._end("incomplete", str(error))
         except (msgspec.DecodeError, KeyError, TypeError, AttributeError, ValueError) as error:
             return self._end("incomplete", f"not understood: {error}"[:200])
 
@@ -172,6 +181,9 @@ class Decoder:
         if self._ended:
             return []
         self._ended = True
+        if any(map(_is_too_long, self._open.values())):
+            reason, self._code = "incomplete", "too_large"
+            detail = f"the arguments of a call have more than {MAX_ARGUMENTS:,} characters"
         parts: list[talk.Part] = []
         calls: list[talk.ToolCall] = []
         repeated: list[str] = []
@@ -229,6 +241,10 @@ class Decoder:
         return f"call_{sha256(identity.encode()).hexdigest()[:16]}"
 
 
+def _is_too_long(part: Open) -> bool:
+    return part.kind == "tool_call" and len(part.text) > MAX_ARGUMENTS
+
+
 def _sent(value: Mapping[str, Any]) -> bytes:
     """Write what an SDK has decoded as JSON again; a lone surrogate becomes U+FFFD."""
     # Bytes in an SDK's mapping are base64 text in the JSON it came from.
@@ -239,11 +255,13 @@ def _sent(value: Mapping[str, Any]) -> bytes:
 
 
 def read_frame(data: bytes) -> Any:
-    """Decode a vendor's JSON, without what nests deeper than `FRAME_DEPTH`.
+    """Decode a vendor's JSON of up to `MAX_VALUES`, without what nests deeper than `FRAME_DEPTH`.
 
     A number that is out of range, or half of a character, is that value's fault alone.
     """
     shallow = clip(data, FRAME_DEPTH)
+    if sum(map(shallow.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise TooLarge(f"an event of the reply has more than {MAX_VALUES:,} values")
     try:
         return msgspec.json.decode(shallow)
     except msgspec.DecodeError as error:

@@ -27,6 +27,7 @@ from typing import AnyStr, Final, Literal, TypeAlias
 
 import msgspec
 
+from sightline._amounts import dollars
 from sightline.context.dialects.profile import Prices
 from sightline.context.messages.replay import CUT_MARKS
 
@@ -49,6 +50,10 @@ class ByteSpan(msgspec.Struct, frozen=True):
     message: int = -1
     tokens: int = 0
 
+    def share_before(self, offset: int) -> float:
+        """Return the share of its bytes that are before an offset."""
+        return max(0, min(offset, self.end) - self.start) / max(1, self.end - self.start)
+
 
 class Wire(msgspec.Struct, frozen=True):
     """A request as a cache sees it: its bytes, where its prefix ends, what stands where."""
@@ -64,13 +69,7 @@ class Wire(msgspec.Struct, frozen=True):
 
     def tokens_before(self, offset: int) -> int:
         """Weigh the first bytes: whole pieces by their weight, the last one by its share."""
-        total = 0.0
-        for span in self.spans:
-            if span.start >= offset:
-                break
-            share = 1.0 if span.end <= offset else (offset - span.start) / (span.end - span.start)
-            total += span.tokens * share
-        return int(total)
+        return int(sum(span.tokens * span.share_before(offset) for span in self.spans))
 
     def span_at(self, offset: int) -> ByteSpan | None:
         """Return the piece at a byte: the one that holds it, or the next one to begin."""
@@ -108,7 +107,7 @@ class Drift(msgspec.Struct, frozen=True):
         if self.expected:
             return head
         where = self.label + (f" (slot {self.slot!r})" if self.slot else "")
-        cost = "" if self.lost_cost is None else f", ${self.lost_cost:.4f}"
+        cost = "" if self.lost_cost is None else f", {dollars(self.lost_cost)}"
         again = f"{self.lost_tokens} tokens again{cost}"
         return f"{head}; differs at byte {self.first_difference} in {where}; {again}"
 
@@ -151,7 +150,8 @@ def _kind(previous: Wire, current: Wire, common: int) -> DriftKind:
     here, there = current.span_at(common), previous.span_at(common)
     if any(span is not None and span.label == "cachedContent" for span in (here, there)):
         return "named"
-    if here is not None and here.message >= 0:
+    # A field with instructions is not folded: it stands later if the tools before it are gone.
+    if here is not None and here.message >= 0 and here.label.endswith("]"):
         piece = current.data[here.start : here.end]
         if _is_later_in(previous, piece, common):
             return "fold"

@@ -350,23 +350,23 @@ def _prices(model: str, source: str, *published: float) -> Layer:
     return Layer(source, dict(zip(prices.FIELDS[1:], published)), (f"*{model}*",))  # noqa: B905 - as far as it is published
 
 
-def _listed() -> Iterator[Layer]:
-    """What the generated table says; a window that it does not know is the family's."""
-    for model, row in prices.ROWS:
-        values = dict(zip(prices.FIELDS, row, strict=True))
-        if values["window_tokens"] is None:
-            del values["window_tokens"]
-        source, input_price = prices.SOURCE, values["prices.input"]
-        yield Layer(source, values, (f"*{model}*",))
-        if model.startswith("gpt-") and values["prices.cache_write"] and input_price:
-            # Not in the table: what OpenAI keeps for twelve hours costs twice the input.
-            yield _fields(LISTED, f"*{model}*", prices__cache_write_long=2 * input_price)
+def listed_layers(model: str) -> Iterator[Layer]:
+    """Yield the layers that the shipped list has for a model."""
+    listed = prices.listed_values(model)
+    if listed is None:
+        return
+    source = prices.price_list().source
+    # A price that the list lacks replaces the price of an earlier layer. A window does not.
+    unknown = {"window_tokens"} if listed["window_tokens"] is None else set()
+    yield Layer(source, {name: listed[name] for name in listed if name not in unknown})
+    if "gpt-" in model and listed["prices.cache_write"]:
+        # Not in the list: OpenAI's storage for twelve hours costs twice the input.
+        yield _fields(LISTED, prices__cache_write_long=2 * listed["prices.input"])
 
 
 # Later rows win, so a family comes before its special members.
+FAMILIES: Final = (_limits("claude-docs", 200_000, 64_000, "claude"),)
 MODELS: Final[tuple[Layer, ...]] = (
-    _limits("claude-docs", 200_000, 64_000, "claude"),
-    *_listed(),
     _limits("anthropic-sdk 2.8", M, K128, "claude-mythos-5"),
     _limits("claude-docs", M, K128, "claude-fable-5", "claude-opus-5", "claude-sonnet-5",
             "claude-haiku-5-5", "claude-opus-4-8"),

@@ -28,6 +28,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from sightline._amounts import share
 from sightline.context.dialects.profile import Prices
 from sightline.context.messages.parts import Message, ToolCall
 
@@ -63,7 +64,7 @@ class Usage(msgspec.Struct, frozen=True):
     @property
     def cached_share(self) -> float:
         """How much of the input came from the cache."""
-        return min(1.0, self.cache_read_tokens / self.input_tokens) if self.input_tokens else 0.0
+        return share(self.cache_read_tokens, self.input_tokens)
 
 
 class CacheMiss(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 import sightline.context.dialects.profile as rules
-from sightline.context.dialects.endpoints import ENDPOINTS, MODELS
+from sightline.context.dialects.endpoints import ENDPOINTS, FAMILIES, MODELS, listed_layers
 from sightline.context.dialects.names import legal_names
 from sightline.context.slots.settings import in_words
 from sightline.errors import InvalidInput
@@ -56,7 +56,7 @@ def profile_for(
         raise InvalidInput(f"there is no dialect {endpoint!r}{_instead(name, ENDPOINTS)}")
     row = ENDPOINTS[name]
     model = model or row.default_model
-    tables = [*row.layers, *MODELS, *row.model_layers]
+    tables = [*row.layers, *FAMILIES, *listed_layers(model), *MODELS, *row.model_layers]
     values: dict[str, Any] = {"endpoint": name, "model": model}
     sources: dict[str, str] = {}
     for layer in (layer for layer in tables if layer.matches(model)):
@@ -69,6 +69,27 @@ def profile_for(
             sources[field] = layer.source
         _check(values, layer.source)
     return msgspec.convert({**values, "sources": sources}, rules.Profile)
+
+
+def price_layer(model: str, prices: str, source: str) -> rules.Layer:
+    """Return the layer for prices that a user wrote: input/output[/read[/write]].
+
+    Prices are dollars per million tokens. `model` may contain `*`. Raises `InvalidInput`.
+    """
+    fields = ("prices.input", "prices.output", "prices.cache_read", "prices.cache_write")
+    try:
+        found = [float(price) for price in prices.split("/")]
+    except ValueError:
+        found = []
+    if not 2 <= len(found) <= len(fields) or not all(0 <= price < 1e6 for price in found):
+        raise InvalidInput(
+            f"{source}: {prices!r} is not a price. Write dollars per million tokens as "
+            "input/output, input/output/read or input/output/read/write, for example 3/15/0.3/3.75"
+        )
+    known = [*found, *[None] * (len(fields) - len(found))]
+    values = {**dict(zip(fields, known, strict=True)), "prices.cache_write_long": None}
+    whole = {"prices.long_tokens": 0, "prices.long_factor": 1.0, "prices.long_output_factor": None}
+    return rules.Layer(source, values | whole, (model.lower(),))
 
 
 def _layers(

@@ -30,7 +30,7 @@ from sightline.context.dialects.drift import ByteSpan, Wire
 from sightline.context.dialects.names import Names, ToolDefinition, placeholder, read_tools
 from sightline.context.dialects.profile import CacheStyle, Profile
 from sightline.context.dialects.turns import Note, PromptTurn, place_tail, tail_of, turns_of
-from sightline.context.messages.parts import File, Message
+from sightline.context.messages.parts import File, Message, Text
 from sightline.context.projection.changes import ShownState
 from sightline.context.slots.prompt import Notice, Prompt, Receipt
 from sightline.context.tokens.tokens import counter_for
@@ -274,7 +274,10 @@ class RequestDraft(msgspec.Struct, dict=True):
             tokens = _json_tokens(data) if name in HEADS else 0
             if name == CACHED_CONTENT and self.options.cached_content is not None:
                 tokens = self.options.cached_content.tokens
-            spans.append(ByteSpan(start, at, name, tokens=tokens))
+            if name in INSTRUCTIONS:
+                spans += self._instruction_spans(start, out[-1], name)
+            else:
+                spans.append(ByteSpan(start, at, name, tokens=tokens))
         out.append(segments.to_json(self.key) + b":[")
         at += len(out[-1])
         joined = self._segments.join()
@@ -287,14 +290,26 @@ class RequestDraft(msgspec.Struct, dict=True):
         wire = Wire(b"".join(out), at + joined.boundary, tuple(spans))
         return wire, tuple(sorted(inserts, key=itemgetter(0)))
 
+    def _instruction_spans(self, at: int, field: bytes, name: str) -> Iterator[ByteSpan]:
+        """Yield the bytes of each message whose texts are in a field of the body."""
+        slots, end = slot_names(self.prompt), 0
+        for turn in self.system_and_rest()[0]:
+            start, index = end, turn.origin
+            for text in [segments.to_json(p.text) for p in turn.parts if isinstance(p, Text)]:
+                end = field.index(text, end) + len(text)
+            yield ByteSpan(at + start, at + end, name, slots[index], index, self.weights[index])
+
     def _message_spans(self, joined: segments.Joined, at: int) -> Iterator[ByteSpan]:
-        """Say which byte of the body belongs to which message."""
-        slots, weights, key = slot_names(self.prompt), self.weights, self.key
-        for number, (start, end, origins) in enumerate(joined.messages):
-            first = origins[0] if origins else -1
-            slot = slots[first] if origins else ""
-            tokens = sum([weights[index] for index in origins])
-            yield ByteSpan(at + start, at + end, f"{key}[{number}]", slot, first, tokens)
+        """Yield the bytes of each message: of one that was merged, the part of each."""
+        # The last of each is of what has no message: a tail, or words that a vendor needs.
+        slots, weights = [*slot_names(self.prompt), ""], [*self.weights, 0]
+        for number, (start, runs) in enumerate(joined.messages):
+            for origin, end in runs:
+                # A message that a tail was written into ends where the tail begins.
+                until = joined.boundary if start < joined.boundary < end else end
+                label, tokens = f"{self.key}[{number}]", weights[origin]
+                yield ByteSpan(at + start, at + until, label, slots[origin], origin, tokens)
+                start, weights[origin] = end, 0
 
 
 def assemble(
@@ -409,7 +424,8 @@ def _json_tokens(data: bytes) -> int:
 
 
 # Parts of a body that a model reads before the messages, and all that is the prompt's own.
-HEADS: Final = frozenset({"tools", "system", "systemInstruction", "toolConfig"})
+INSTRUCTIONS: Final = frozenset({"system", "systemInstruction"})
+HEADS: Final = INSTRUCTIONS | {"tools", "toolConfig"}
 OURS: Final = HEADS | {"messages", "input", "contents", "model"}
 
 

@@ -173,14 +173,14 @@ def choose_marks(
 class Joined(NamedTuple):
     """Pieces as the inside of a JSON list.
 
-    `ends` are the offsets of the pieces' ends; `messages` says of each message where it starts
-    and ends, and of which messages of the prompt it is made.
+    `ends` are the offsets of the pieces' ends. `messages` has for each message its start and its
+    runs: a message of the prompt (-1 for a tail) and the offset at which its part ends.
     """
 
     data: bytes
     boundary: int
     ends: list[int]
-    messages: list[tuple[int, int, list[int]]]
+    messages: list[tuple[int, list[tuple[int, int]]]]
 
 
 class Segments:
@@ -215,7 +215,7 @@ class Segments:
             self.extend([Segment(role, b"", 0, 0, lane)], -1, stable=False)
         if self._content:
             self.extend(write(turn.parts[edge:]), turn.origin, stable=turn.stable)
-            self.extend(write(turn.tail), turn.origin, stable=False)
+            self.extend(write(turn.tail), -1, stable=False)
             return
         whole = _with_tail(turn, write)
         if first and before:
@@ -283,8 +283,8 @@ class Segments:
         close = b"]}" if self._content else b""
         out: list[bytes] = []
         ends: list[int] = []
-        messages: list[tuple[int, int, list[int]]] = []
-        made_of: list[int] = []
+        messages: list[tuple[int, list[tuple[int, int]]]] = []
+        runs: list[tuple[int, int]] = []
         at = start = boundary = 0
         last: Any = None
         for piece, origin in zip(self._pieces, self._origins, strict=True):
@@ -299,22 +299,21 @@ class Segments:
             else:
                 if last is not None:
                     out.append(close + b",")
-                    at += len(close)
-                    messages.append((start, at, made_of))
-                    at += 1
-                start, made_of, last = at, [], (piece.role, piece.lane)
+                    at += len(close) + 1
+                start, runs, last = at, [], (piece.role, piece.lane)
+                messages.append((start, runs))
                 if self._content:
                     out.append(_opening(piece.role, self._content))
                     at += len(out[-1])
             out.append(piece.data)
             at += len(piece.data)
             ends.append(at)
-            if origin >= 0 and origin not in made_of:
-                made_of.append(origin)
+            if runs and runs[-1][0] == origin:
+                runs.pop()
+            runs.append((origin, at))
         if last is not None:
             out.append(close)
             at += len(close)
-            messages.append((start, at, made_of))
         if self._edge is None:
             boundary = at
         elif self._inside:

@@ -88,12 +88,12 @@ class SessionOverview(msgspec.Struct, frozen=True):
     """A session as somebody looks for it: what it is about, and what it cost.
 
     The title is the one that it was given, or else the beginning of its first question.
-    Requests of unknown cost are in `unpriced`, not in the cost.
+    Requests of unknown cost are in `unpriced`, not in the cost. It is None if no cost is known.
     """
 
     session: Session
     title: str
-    cost_nanousd: int
+    cost_nanousd: int | None
     unpriced: int
 
 
@@ -185,7 +185,7 @@ class Sessions(Noun):
             SessionOverview(
                 session_of(row),
                 row["title"] or _short(row["question"] or ""),
-                row["cost"] or 0,
+                row["cost"] if row["unpriced"] else row["cost"] or 0,
                 row["unpriced"],
             )
             for row in rows

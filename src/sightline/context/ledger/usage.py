@@ -62,6 +62,11 @@ class Totals(msgspec.Struct, frozen=True):
     cost_nanousd: int
     unpriced: int
 
+    @property
+    def cost_usd(self) -> float | None:
+        """The cost in dollars. None if no request has a known price."""
+        return None if 0 < self.requests <= self.unpriced else self.cost_nanousd / 1e9
+
     def __add__(self, other: Totals) -> Totals:
         """Add up what two sums are of."""
         return Totals(*map(int.__add__, astuple(self), astuple(other)))

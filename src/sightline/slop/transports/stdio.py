@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 import sightline.slop.transports.link as links
 from sightline.errors import InvalidInput, Unreachable
+from sightline.slop.transports.background import end_child, finish
 from sightline.slop.transports.lines import LineLink
 
 _OUT_FD: Final = 3
@@ -76,25 +77,13 @@ class SpawnedLink(LineLink):
         self._process = process
 
     async def close(self, _reason: str = "") -> None:
-        """End the link and the process: ask first, then insist; whoever cancels us waits, too."""
-        ending = asyncio.ensure_future(self._end())
-        try:
-            await asyncio.shield(ending)
-        except asyncio.CancelledError:
-            await asyncio.wait({ending})  # a process that nobody waits for outlives us
-            raise
+        """End the link and the process: ask first, then insist. A cancelled caller waits, too."""
+        await finish(self._end())
 
     async def _end(self) -> None:
         await super().close()
-        for insist in (self._process.terminate, self._process.kill):
-            try:
-                async with asyncio.timeout(_GRACE_S):
-                    await self._process.wait()
-                break
-            except TimeoutError:
-                with contextlib.suppress(ProcessLookupError):
-                    insist()
-        await self._process.wait()
+        insist = (self._process.terminate, self._process.kill)
+        await end_child(self._process, *((_GRACE_S, call) for call in insist))
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ import os
 import re
 from contextlib import closing, suppress
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -30,9 +31,13 @@ from sightline.context.ledger.sqlite.steps import FORMAT, header_of, migrate
 from sightline.errors import InvalidInput, LedgerDamaged
 from sightline.slop.transports.owned import open_owned, write_private
 
-# Objects in the schema of the current format. An own ledger with this number is not compared when
-# it is opened, because the comparison takes longer than opening it. `verify` always compares.
-OBJECTS: Final = 47
+# Digest of the schema of the current format. An own ledger with this digest is not compared when it
+# is opened, because the comparison takes longer than opening it. `verify` always compares.
+SCHEMA: Final = "3aeaad1e85c533f8dd05700bdc5d3507bd7e7338f34ff9f5448f3895ba8c42a2"
+_TEXTS: Final = """
+SELECT group_concat(type || ' ' || name || ' ' || tbl_name || ' ' || sql, ';' ORDER BY type, name)
+FROM sqlite_schema
+"""
 # Two objects with one page: a change of one overwrites the other.
 _OBJECTS: Final = """
 SELECT type, name, tbl_name, sql, rootpage IN (
@@ -64,10 +69,12 @@ def admit(connection: apsw.Connection, path: Path) -> Admission:
     than a ledger.
     """
     limit = StepLimit(connection)
-    version, ledger_id, objects = header_of(connection)
-    is_own = ledger_id is not None and _is_own(ledger_id, path, os.environ.get("XDG_STATE_HOME"))
-    is_usual = is_own and version == FORMAT and objects == OBJECTS
-    strange = {} if is_usual else compare_schema(connection, version)
+    state_home = os.environ.get("XDG_STATE_HOME")
+    with connection:  # One snapshot: a different process may migrate the file at the same time.
+        version, ledger_id = header_of(connection)
+        is_own = ledger_id is not None and _is_own(ledger_id, path, state_home)
+        is_usual = is_own and version == FORMAT and schema_digest(connection) == SCHEMA
+        strange = {} if is_usual else compare_schema(connection, version)
     if strange and not (is_own and all(strange.values())):
         raise LedgerDamaged([f"{path}: {difference}" for difference in strange])
     if is_own or not version:
@@ -91,6 +98,11 @@ def _schema_of(version: int) -> Objects:
     with closing(apsw.Connection(":memory:")) as reference:
         migrate(reference, upto=version)
         return objects_in(reference)
+
+
+def schema_digest(connection: apsw.Connection) -> str:
+    """Return a digest of type, name, table and SQL of all objects."""
+    return sha256(str(connection.execute(_TEXTS).get).encode()).hexdigest()
 
 
 def objects_in(connection: apsw.Connection) -> Objects:

@@ -284,8 +284,8 @@ def format_of(connection: apsw.Connection) -> int:
     return header_of(connection)[0]
 
 
-def header_of(connection: apsw.Connection) -> tuple[int, str | None, int]:
-    """Return a file's format, its id and the number of objects in its schema.
+def header_of(connection: apsw.Connection) -> tuple[int, str | None]:
+    """Return a file's format and its id.
 
     Raises LedgerUnusable as `format_of` does.
     """
@@ -300,7 +300,7 @@ def header_of(connection: apsw.Connection) -> tuple[int, str | None, int]:
         raise LedgerUnusable(
             f"this ledger has format {version}; this version of sightline reads up to {FORMAT}"
         )
-    return int(version), ledger_id, objects
+    return int(version), ledger_id
 
 
 def bring(connection: apsw.Connection, path: Path, now: str, reached: int) -> None:

@@ -21,6 +21,7 @@ const Hunk = ({ hunk }) => html`<div class="hunk">
   )}</pre>
 </div>`;
 
+const SAME_WORDS = "The words are the same: a file, an id or a signature differs.";
 const MOVES = { moved: "moved here", left: "moved elsewhere" };
 const MOST_SHOWN = 200; // characters of a message that is the same in another place
 
@@ -33,6 +34,7 @@ const Change = ({ change }) => {
   const piece = { kind: change.kind, text: change.text };
   const hunks = change.hunks ?? [{ path: "", pieces: [piece] }];
   return html`<li><b>${change.kind}</b> <span class="quiet">${change.role}</span>
+    ${hunks.length === 0 && html`<p class="quiet">${SAME_WORDS}</p>`}
     ${hunks.map((hunk, at) => html`<${Hunk} key=${at} hunk=${hunk} />`)}</li>`;
 };
 

@@ -16,7 +16,8 @@ const NODE = /^(\s*)\[[^\]]*\] ([^\s:(]+)/;
  */
 
 const textOf = (message) => message.parts.map((part) => part.text).join("\n\n");
-const keyOf = (message) => `${message.role}\0${textOf(message)}`;
+// By the server's key: two files of one name are two, a mark for the cache is no difference.
+const keyOf = (message) => `${message.role}\0${message.key ?? textOf(message)}`;
 
 // Runs of what is the same, was removed and was added; all of it where there is too much.
 const runsOf = (before, after) =>
@@ -171,12 +172,11 @@ const changesOf = (runs, hasMoved) => {
   return changes;
 };
 
-const toolsOf = ({ request, messages }) => {
-  const listed = messages.filter((message) => message.slot === "tools");
-  if (listed.length) return listed; // another agent's stand one by one
+const toolsOf = ({ request, messages, tools: key }) => {
+  if (!key) return messages.filter((message) => message.slot === "tools"); // another agent's
   const { tools, toolConfig } = JSON.parse(request.body);
-  const list = tools ?? toolConfig;
-  return list ? [{ role: "tools", parts: [{ text: JSON.stringify(list, null, 1) }] }] : [];
+  const text = JSON.stringify(tools ?? toolConfig ?? "held by the vendor", null, 1);
+  return [{ role: "tools", key, parts: [{ text }] }];
 };
 
 /**

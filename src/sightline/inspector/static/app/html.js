@@ -21,15 +21,20 @@ export const count = (n) => (n === null || n === undefined ? "–" : whole.forma
 /** How many there are of something, by the name of one. */
 export const many = (n, name) => `${count(n)} ${name}${n === 1 ? "" : "s"}`;
 export const tokens = (n, basis) => `${count(n)}${basis && basis !== "counted" ? ` ${basis}` : ""}`;
-export const share = (part, all) => (all ? `${Math.round((100 * part) / all)}\u00a0%` : "–");
+/** A share in percent, between 0 and 100. */
+export const percent = (part, all) =>
+  all > 0 ? Math.min(100, Math.max(0, (100 * part) / all)) : 0;
+export const share = (part, all) => (all ? `${Math.round(percent(part, all))}\u00a0%` : "–");
 
 const LEAST_USD = 0.0001; // that is written as an amount
 
-/** An amount as it is written everywhere, so that figures add up to their sum. */
-export const dollars = (usd) => {
-  if (usd === null || usd === undefined) return "unpriced";
-  if (usd > 0 && usd < LEAST_USD) return `under $${LEAST_USD}`;
-  return usd === 0 ? "$0" : `$${usd.toFixed(usd < 1 ? 4 : 2)}`;
+/** A price as the terminal writes it, or a sum without `unpriced` requests of unknown price. */
+export const dollars = (usd, unpriced = 0) => {
+  if (usd === null || usd === undefined) return "unknown";
+  const inCents = usd >= 1 || Math.abs(usd - Number(usd.toFixed(2))) < LEAST_USD / 2;
+  const digits = inCents ? usd.toFixed(2).replace(/\.00$/, "") : usd.toFixed(4).replace(/0+$/, "");
+  const text = usd > 0 && usd < LEAST_USD ? `under $${LEAST_USD}` : `$${digits}`;
+  return unpriced ? `${text} + ${many(unpriced, "request")} of unknown price` : text;
 };
 
 /** How long something took, in the units that people use for so much. */

@@ -30,12 +30,12 @@ export const colourOf = (name) => {
 };
 
 /**
- * Frame, tools and slots in prompt order, and how many tokens of each begin the request before,
- * of which `common` are the same.
+ * Frame, tools and slots in prompt order, with the tokens of each that are as in the request
+ * before, and those of them that a cache can reuse.
  * @param {any} receipt
- * @param {number} common
+ * @param {Record<string, number[]>} asBefore by slot
  */
-export const rowsOf = (receipt, common) => {
+export const rowsOf = (receipt, asBefore = {}) => {
   const fixed = (name, tokens) => ({ name, offered: tokens, kept: tokens, cut: 0, line: null });
   const slots = receipt.slots.map((line, slot) => ({
     name: line.name,
@@ -49,11 +49,9 @@ export const rowsOf = (receipt, common) => {
   const rows = [...ahead.filter((row) => row.kept > 0), ...slots];
   const rest = receipt.total - rows.reduce((sum, row) => sum + row.kept, 0);
   if (rest !== 0) rows.push(fixed("not in a slot", rest));
-  let left = common;
   return rows.map((row) => {
-    const same = Math.max(0, Math.min(row.kept, left));
-    left -= same;
-    return { slot: -1, ...row, same, colour: colourOf(row.name) };
+    const [same, reusable] = asBefore[row.name] ?? [0, 0];
+    return { slot: -1, ...row, same, reusable, colour: colourOf(row.name) };
   });
 };
 

@@ -1,6 +1,6 @@
 // The prompt on two scales: the window, and the slots in prompt order with their messages.
 import { useSignal } from "@preact/signals";
-import { count, html, share } from "app/html";
+import { count, html, percent, share } from "app/html";
 import { VirtualList } from "app/list";
 import { rowsOf, sumOf } from "app/map";
 import { Empty } from "app/notice";
@@ -9,7 +9,7 @@ import { route, setOption } from "app/route";
 const ROW = 24;
 
 const Strip = ({ receipt, window, reserve }) => {
-  const part = (tokens) => ({ width: `${(100 * tokens) / Math.max(1, window)}%` });
+  const part = (tokens) => ({ width: `${percent(tokens, window)}%` });
   return html`<div class="strip" role="img"
     aria-label=${
       `The window of ${count(window)} tokens: prompt ${share(receipt.total, window)}, ` +
@@ -27,7 +27,7 @@ const Block = ({ row, total, chosen, onChoose }) => html`<button
   }
   aria-pressed=${row.slot < 0 ? undefined : chosen} onClick=${onChoose}>
   <span>${row.name}:${" "}<small>${count(row.kept)}</small></span>
-  <i class="same" style=${{ width: `${(100 * row.same) / row.kept}%` }}></i></button>`;
+  <i class="same" style=${{ width: `${percent(row.reusable, row.kept)}%` }}></i></button>`;
 
 const Bar = ({ rows, total, chosen, choose }) => {
   const shown = rows.filter((row) => row.kept > 0);
@@ -67,7 +67,7 @@ const Row = ({ row, budget, rules, chosen, onChoose }) => {
     }
       ${line?.stability === "volatile" && html`<span class="tag">tail</span>`}</th>
     <td>${count(row.offered)}</td><td>${count(row.kept)}</td><td>${count(row.cut)}</td>
-    <td>${count(row.same)}</td>
+    <td>${count(row.same)}</td><td>${count(row.reusable)}</td>
     <td>${line && `${line.messages.filter((m) => m.kept > 0).length}/${line.messages.length}`}</td>
     <td>${line && limitsOf(line, budget)}</td>
     <td>${line && whatHappened(line, rules)}</td></tr>`;
@@ -99,12 +99,12 @@ export const Picture = ({ data }) => {
   const { receipt, messages, rules, reported } = data;
   const { slots } = receipt;
   const reserve = data.window_tokens - receipt.budget;
-  const rows = rowsOf(receipt, data.drift?.common_tokens ?? 0);
+  const rows = rowsOf(receipt, data.drift?.as_before);
   const wanted = slots.findIndex((line) => line.name === route.value.options.slot);
   const chosen = wanted < 0 ? slots.findIndex((line) => line.kept > 0) : wanted;
   const choose = (row) => setOption("slot", row.name);
   const basis = receipt.provenance;
-  const same = sumOf(rows, "same");
+  const reusable = sumOf(rows, "reusable");
   return html`<section aria-label="Picture">
     <p class="lead"><b>${count(receipt.total)}</b> of ${count(receipt.budget)} tokens,
       ${" "}${count(receipt.free)} free <span class=${`tag ${basis}`}
@@ -119,12 +119,14 @@ export const Picture = ({ data }) => {
     }
     <${Strip} receipt=${receipt} window=${data.window_tokens} reserve=${reserve} />
     <${Bar} rows=${rows} total=${receipt.total} chosen=${chosen} choose=${choose} />
-    <p class="quiet"><i class="key same"></i> as in the request before: ${count(same)}
-      ${" "}<i class="key"></i> evaluated: ${count(receipt.total - same)}</p>
+    <p class="quiet">as in the request before: ${count(sumOf(rows, "same"))} ·
+      ${" "}<i class="key same"></i> reusable, as both begin with it: ${count(reusable)}
+      ${" "}<i class="key"></i> evaluated: ${count(receipt.total - reusable)}</p>
     <div class="wide"><table class="slots">
       <caption>Slots in prompt order</caption>
       <thead><tr><th scope="col">slot</th><th scope="col">offered</th><th scope="col">kept</th>
-        <th scope="col">cut</th><th scope="col">as before</th><th scope="col">messages</th>
+        <th scope="col">cut</th><th scope="col">as before</th><th scope="col">reusable</th>
+        <th scope="col">messages</th>
         <th scope="col">limits</th><th scope="col">why</th></tr></thead>
       <tbody>${rows.map(
         (row, index) => html`<${Row} key=${index} row=${row} budget=${receipt.budget}
@@ -133,7 +135,8 @@ export const Picture = ({ data }) => {
       )}</tbody>
       <tfoot><tr><th scope="row">prompt</th><td>${count(sumOf(rows, "offered"))}</td>
         <td>${count(sumOf(rows, "kept"))}</td><td>${count(sumOf(rows, "cut"))}</td>
-        <td>${count(same)}</td><td>${count(messages.length)}</td><td></td><td></td></tr></tfoot>
+        <td>${count(sumOf(rows, "same"))}</td><td>${count(reusable)}</td>
+        <td>${count(messages.length)}</td><td></td><td></td></tr></tfoot>
     </table></div>
     ${receipt.warnings.map(({ message }) => html`<p class="warning" key=${message}>${message}</p>`)}
     ${slots[chosen] && html`<h2>${slots[chosen].name}</h2>`}

@@ -25,7 +25,7 @@ export const Excerpt = ({ label, before, text }) => html`<figure class="excerpt"
 
 export const DriftNote = ({ drift, label = "Against the request before it" }) => {
   if (!drift) return html`<${Empty} title="The first request: nothing to compare with" />`;
-  const cost = drift.cost_usd ? `, ${dollars(drift.cost_usd)}` : "";
+  const cost = drift.cost_usd === null ? "" : `, ${dollars(drift.cost_usd)}`;
   return html`<section aria-label=${label}>
     <h2>${label}</h2>
     <dl class="facts">

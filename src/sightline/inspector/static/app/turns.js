@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import { get, isExport, recordedAt, useAnswer } from "app/api";
 import { TextField } from "app/field";
 import { admitted } from "app/filters";
-import { count, dollars, html, many, seconds, share } from "app/html";
+import { count, dollars, html, many, percent, seconds, share } from "app/html";
 import { VirtualList } from "app/list";
 import { Empty, Pending } from "app/notice";
 import { address, go, route } from "app/route";
@@ -110,15 +110,11 @@ const Meter = ({ turn }) => {
   const reused = share(turn.cached_tokens, turn.prompt_tokens);
   const about = `${reused} of ${count(turn.prompt_tokens)} tokens reused`;
   return html`<span class="meter" title=${about}>
-    <i style=${{ width: `${(100 * turn.cached_tokens) / Math.max(1, turn.prompt_tokens)}%` }}></i>
+    <i style=${{ width: `${percent(turn.cached_tokens, turn.prompt_tokens)}%` }}></i>
     <span class="unseen">${about}</span></span>`;
 };
 
-/** What a row cost; a question mark where nobody knows the price. */
-export const Cost = ({ usd }) =>
-  usd === null
-    ? html`<span class="figure" title="its price is not known">?</span>`
-    : html`<span class="figure">${dollars(usd)}</span>`;
+export const Cost = ({ usd }) => html`<span class="figure">${dollars(usd)}</span>`;
 
 // Of a turn that runs nobody knows how long it takes; its conversation says for how long it has.
 const timeOf = ({ status, requests, duration_ms }) => {
@@ -198,23 +194,20 @@ export const Filter = ({ list }) => {
 };
 
 // What nobody knows the price of is not free: it is said, and the line of the cost stops there.
-const isPriced = ({ requests, unpriced }) => requests === 0 || unpriced < requests;
-const priceOf = (column) =>
-  [
-    ...(isPriced(column) ? [dollars(column.cost_usd)] : []),
-    ...(column.unpriced > 0 ? [`${count(column.unpriced)} unpriced`] : []),
-  ].join(" + ");
+const isPriced = ({ cost_usd: usd }) => usd !== null;
 
 const Column = (column, at, tallest) => {
   const high = (tokens) => (HEIGHT * tokens) / tallest;
-  const fresh = column.prompt_tokens - column.cached_tokens;
+  const fresh = Math.max(0, column.prompt_tokens - column.cached_tokens);
+  const cached = column.prompt_tokens - fresh;
   const turns = column.first === column.last ? column.first : `${column.first}–${column.last}`;
   return html`<g key=${at} class="column" onClick=${() => go({ turn: column.first, request: 1 })}>
     <title>turn ${turns}: ${count(column.prompt_tokens)} tokens,
-      ${" "}${count(column.cached_tokens)} reused, ${priceOf(column)}</title>
+      ${" "}${count(column.cached_tokens)} reused,
+      ${" "}price ${dollars(column.cost_usd, column.unpriced)}</title>
     <rect class="back" x=${at} y="0" width="1" height=${HEIGHT} />
-    <rect class="cached" x=${at} y=${HEIGHT - high(column.cached_tokens)} width="0.8"
-      height=${high(column.cached_tokens)} />
+    <rect class="cached" x=${at} y=${HEIGHT - high(cached)} width="0.8"
+      height=${high(cached)} />
     <rect class="fresh" x=${at} y=${HEIGHT - high(column.prompt_tokens)} width="0.8"
       height=${high(fresh)} /></g>`;
 };
@@ -249,14 +242,11 @@ const Chart = ({ data }) => {
 export const Overview = ({ session, fresh }) => {
   const { data } = useAnswer(`/api/sessions/${session}/overview`, fresh);
   if (!data || data.turns === 0) return null;
+  const { beside_usd: usd, beside_unpriced: unpriced } = data;
+  const beside = (usd > 0 || unpriced > 0) && dollars(usd, unpriced);
   return html`<section class="overview" aria-label="The session">
-    <p><b>${isPriced(data) ? dollars(data.cost_usd) : "Price not known"}</b>
-      ${
-        data.unpriced > 0 &&
-        isPriced(data) &&
-        html` <span class="quiet">+ ${count(data.unpriced)} unpriced</span>`
-      }
-      ${data.beside_usd > 0 && ` + ${dollars(data.beside_usd)} beside the turns`}
+    <p><b>${isPriced(data) ? dollars(data.cost_usd, data.unpriced) : "Price unknown"}</b>
+      ${beside && ` + ${beside} beside the turns`}
       ${" "}· ${many(data.turns, "turn")} · ${many(data.requests, "request")} ·
       ${" "}${count(data.prompt_tokens)} tokens${
         data.prompt_tokens > 0 && `, ${share(data.cached_tokens, data.prompt_tokens)} from cache`

@@ -109,7 +109,7 @@ const One = ({ data, other }) => html`<div>
       )}
       <${Change} name="prompt tokens" before=${data.receipt.total} after=${other.receipt.total} />
       <${Change} name="messages" before=${data.messages.length} after=${other.messages.length} />
-      <${Change} name="reused of the request before"
+      <${Change} name="reusable of the request before"
         before=${data.drift?.common_tokens ?? 0} after=${other.drift?.common_tokens ?? 0} />
       <${Change} name="price of the prompt, uncached"
         before=${data.price_usd} after=${other.price_usd} show=${dollars} />
