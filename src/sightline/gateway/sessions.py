@@ -459,9 +459,14 @@ def _quoted(look: _Look, lanes: Sequence[_Lane]) -> _Found | None:
     if not is_summary(look.body.messages):
         return None
     # A summary that nobody saw being written: of the one conversation that it can stand for.
-    near = [one for one in _all(lanes) if one.requests > 1 and _is_speaker(look, one)]
-    near = [c for c in near if c.connection == look.request.connection] or near
-    return _Found(near[0], "summary") if len(near) == 1 else None
+    mine = {unit.digest for unit in look.body.tools + look.body.system}
+    ranks = {
+        one: (sum(unit.digest in mine for unit in one.body.tools + one.body.system),)
+        for one in _all(lanes)
+        if one.body is not None and one.requests > 1 and _is_speaker(look, one)
+    }
+    found = _latest(look, ranks)
+    return None if found is None or found[1] else _Found(found[0], "summary")
 
 
 def _called(look: _Look, lanes: Sequence[_Lane]) -> _Found | None:
