@@ -60,7 +60,7 @@ class Cache:
         known = self._known[api, line["credential"], str(body.get("model")), routing]
         if api == "anthropic":
             return _marked(known, body)
-        data = b"".join(_bytes(part) for part in self._parts(api, line, body))
+        data = b"".join(map(_part, self._parts(api, line, body)))
         size, at, found = BLOCK[api] * 4, 0, 0
         reads, chain = True, blake2b(digest_size=16)
         for at in range(size, len(data) + 1, size):
@@ -88,6 +88,11 @@ class Cache:
             self._held[reply["id"]] = [*said, *_output(reply)]
 
 
+def _part(value: Any) -> bytes:
+    """Write a part of a prompt: a vendor has read its fields by name, and not what is in them."""
+    return _bytes(dict(sorted(value.items())) if isinstance(value, dict) else value)
+
+
 def _bytes(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")
 
@@ -98,7 +103,7 @@ def _blocks(body: Line) -> Iterator[tuple[bytes, bool]]:
     def block(value: Any, role: str = "") -> tuple[bytes, bool]:
         value = {"type": "text", "text": value} if isinstance(value, str) else value
         kept = {name: value[name] for name in value if name != "cache_control"}
-        return role.encode() + _bytes(kept), value.get("cache_control") is not None
+        return role.encode() + _part(kept), value.get("cache_control") is not None
 
     for tool in body.get("tools") or ():
         yield block(tool)

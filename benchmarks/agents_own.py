@@ -579,7 +579,7 @@ def _replayed(row: Line, bases: list[Line], name: str, credential: str) -> list[
             "path": "/v1/messages" if is_claude else "/v1/responses", "headers": {}, "body": body,
             "reply": reply, "status": 200, "cause": None, "where": "", "note": row["kind"],
         })  # fmt: skip
-    is_timed = row["idle_s"] > 60 or row["reported"] == "nothing"
+    is_timed = row["idle_s"] > 60  # nobody waits so long here
     lines[-1] |= {"cause": None if is_timed else row["cause"] or None, "where": row["path"] or ""}
     return lines
 

@@ -554,7 +554,7 @@ def _is_speaker(look: _Look, one: Talk) -> bool:
 def is_same_speaker(old: RequestBody, new: RequestBody) -> bool:
     """Whether two requests are of one agent: not of a title beside it, or the next in a group."""
     if old.system == new.system:
-        return bool(new.tools) or not old.tools or old.model == new.model
+        return bool(new.tools or old.system) or not old.tools or old.model == new.model
     mine, theirs = _instructions(old), _instructions(new)
     names = _name(mine), _name(theirs)
     has_tools = bool({u.name for u in old.tools} & {u.name for u in new.tools})
