@@ -205,7 +205,7 @@ _TOOLS: Final = (
            lambda t: sorted(t, key=lambda tool: tool["name"])),
     _tools("an agent of the user's", "tool_reworded", "tools[7]", lambda t: [
         *t[:7], t[7] | {"description": t[7]["description"] + "\n- reviewer"}, *t[8:]]),
-    _tools("schemas of a hash map", "tool_schema", "tools[0]",
+    _tools("schemas of a hash map", "reserialized", "tools[0]",
            lambda t: _schemas(t, lambda s: dict(reversed(s.items())))),
     _tools("schemas were closed", "tool_schema", "tools[0]",
            lambda t: _schemas(t, lambda s: s | {"additionalProperties": False})),

@@ -19,6 +19,7 @@ import pytest
 from gateway.test_transcripts import Claude
 from sightline import App
 from sightline.cli.gateway import _Screen, chosen
+from sightline.context.dialects.events import Usage
 from sightline.context.ledger import Ledger
 from sightline.errors import InvalidInput
 from sightline.gateway.observer import Passed
@@ -61,11 +62,43 @@ def test_a_program_is_led_through_and_nothing_of_it_is_changed(
         assert json.loads(request.body)["messages"][0]["content"] == "what is it?"
     told = sightline("gateway", "--db", db, "report")
     assert b"80 reused" in told.stdout
-    assert b"nothing was lost" in told.stdout
+    assert b"no two answered requests to compare" in told.stdout
     assert vendor.environment()["ANTHROPIC_API_KEY"].encode() not in Path(db).read_bytes()
     exported = sightline("ledger", "export", "1", "--db", db)
     assert b"what a gateway recorded is not in it: 1 exchanges" in exported.stderr
     assert b"exchange" not in exported.stdout
+
+
+def test_single_requests_are_one_row_of_the_report(tmp_path: Path, sightline: Run) -> None:
+    db = str(tmp_path / "l.db")
+    rules = "Classify what is sent to you.\n" + "Be exact and brief. " * 900
+    asks = (
+        "import json, os, urllib.request\n"
+        "for n in range(4):\n"
+        f"    text = f'It is 10:00:{{n:02}}.\\n' + {rules!r}\n"
+        "    block = {'type': 'text', 'text': text, 'cache_control': {'type': 'ephemeral'}}\n"
+        "    body = {'model': 'claude-opus-5-5', 'system': [block],\n"
+        "            'messages': [{'role': 'user', 'content': f'text {n}'}]}\n"
+        "    url = os.environ['ANTHROPIC_BASE_URL'] + '/v1/messages'\n"
+        "    urllib.request.urlopen(url, json.dumps(body).encode()).read()\n"
+    )
+    used = Usage(4_500, 1, 0, 4_500)
+    with Vendor(*[says("yes", usage=used)] * 4) as vendor:
+        subprocess.run(
+            [PROGRAM, "gateway", "--db", db, "--", sys.executable, "-c", asks], check=True,
+            env={**os.environ, **vendor.environment()}, timeout=60, capture_output=True,
+        )  # fmt: skip
+    lines = sightline("gateway", "--db", db, "report").stdout.decode().splitlines()
+    assert lines[0] == "4 single requests"
+    assert "in 3: a date or a time stands in the prefix" in lines[-1]
+    losses = [
+        json.loads(line).get("loss")
+        for line in sightline("gateway", "report", "--db", db, "--json").stdout.splitlines()
+    ]
+    assert losses[0] is None
+    assert {(one["path"], one["detail"]) for one in losses[1:]} == {
+        ("system[0]", "between conversations")
+    }
 
 
 def test_a_transcript_is_imported_and_reported(tmp_path: Path, sightline: Run) -> None:
@@ -207,8 +240,9 @@ def test_a_killed_gateway_keeps_all_that_it_told_of_and_is_found_again(tmp_path:
             told.append(line())
             server.terminate()
     with Ledger(db, mode="read") as ledger:
-        [session] = ledger.sessions.recent()
-        kept = [exchange.id for exchange in ledger.exchanges.list(session.id)]
+        found = [ledger.exchanges.list(session.id) for session in ledger.sessions.recent()]
+    # Single requests without a history are a session each.
+    kept = sorted(exchange.id for exchanges in found for exchange in exchanges)
     assert kept == [line["exchange"] for line in told]
     [secret] = (tmp_path / "sightline").glob("gateway-*")
     assert secret.stat().st_mode & 0o777 == 0o600

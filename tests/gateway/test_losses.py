@@ -20,8 +20,8 @@ from benchmarks import (
     blind_faults_third,
 )
 from sightline.context.dialects.drift import CAUSES
-from sightline.gateway.bodies import Api, read_body
-from sightline.gateway.losses import compare
+from sightline.gateway.bodies import Api, RequestBody, read_body
+from sightline.gateway.losses import between, compare
 
 
 def test_causes_and_places_of_seeded_faults_are_named() -> None:
@@ -336,3 +336,38 @@ def test_how_long_a_cache_lives_is_what_the_last_mark_says() -> None:
     loss = judge(Case("anthropic", before, before, "", idle_s=900.0, reported="nothing"))
     assert loss is not None
     assert loss.cause == "lost"
+
+
+@pytest.mark.parametrize(("cause", "least"), [("edited", 128), ("date", 16)])
+def test_a_visible_cause_is_named_from_one_block_on_and_a_clock_at_once(
+    cause: str, least: int
+) -> None:
+    [found, *_] = [case for case in cases(random.Random(6), 1) if case.cause == cause]
+    assert judge(found, read=100_000 - least) is None
+    loss = judge(found, read=100_000 - least - 1)
+    assert loss is not None
+    assert (loss.cause, loss.tokens) == (cause, least + 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "cause"),
+    [
+        ("It is 10:00:01.\n", "It is 10:00:02.\n", "date"),
+        ("Be kind.\n", "Be brief.\n", ""),
+    ],
+)
+def test_a_clock_in_the_shared_prompt_of_single_requests_is_named(
+    first: str, second: str, cause: str
+) -> None:
+    prompt = "".join(f"Rule {n}: be exact about what {n} is.\n" for n in range(200))
+
+    def request(begin: str, item: str) -> RequestBody:
+        text = f"{begin}{prompt}Text: {item}"
+        body = {"model": "m", "messages": [{"role": "user", "content": text}]}
+        read = read_body("openai-chat", json.dumps(body).encode())
+        assert read is not None
+        return read
+
+    found = between(request(first, "a"), request(second, "b"))
+    assert (found.cause if found else "") == cause
+    assert found is None or (found.path, found.detail) == ("messages[0]", "between conversations")

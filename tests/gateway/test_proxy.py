@@ -397,3 +397,22 @@ async def test_what_passed_is_read_beside_the_traffic(gateway: Start) -> None:
     assert passed.usage.cache_read_tokens == 4_000
     assert passed.stop == "end"
     assert passed.cost_usd
+
+
+async def test_a_key_is_known_by_a_hash_that_ends_with_the_gateway(gateway: Start) -> None:
+    body = {"model": "claude-opus-5-5", "messages": [{"role": "user", "content": "hi"}]}
+    found = []
+    with Vendor(says("hello")) as vendor:
+        for _ in range(2):
+            async with gateway({"anthropic": vendor.url}) as running:
+                for key in ("key-a", "key-a", "key-b"):
+                    headers = {"x-api-key": key}
+                    await running.client.post(
+                        f"{running.base}{MESSAGES}", json=body, headers=headers
+                    )
+                    found.append(await running.passed.get())
+    hashes = [one.credential for one in found]
+    assert [one.upstream for one in found] == ["anthropic"] * 6
+    assert found[0].connection.startswith("127.0.0.1:")
+    assert hashes[0] == hashes[1]
+    assert len(set(hashes)) == 4

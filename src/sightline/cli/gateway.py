@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
 import click
@@ -33,10 +33,12 @@ from sightline.cli.out import Progress, counted, notice, say, tell, write_json_l
 from sightline.context.dialects.profile import Layer
 from sightline.context.dialects.profiles import price_layer
 from sightline.context.ledger import Ledger, Session
+from sightline.context.ledger.exchanges import Exchange
 from sightline.context.messages.gate import Gate, shown_text
 from sightline.errors import InvalidInput, LedgerUnavailable, SightlineError
 from sightline.gateway import addresses
 from sightline.gateway.addresses import UPSTREAMS
+from sightline.gateway.bodies import Api, read_body
 from sightline.gateway.observer import Observer, Passed, Passing, passed_of
 from sightline.gateway.report import (
     line_of,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 SECRET_BYTES: Final = 18
+BATCH: Final = 1_000  # sessions among which the single requests of a program are looked for
 TELLS: Final = "SIGHTLINE_GATEWAY"  # where it is set, the hook of `sightline mcp` is silent
 FROM_TRANSCRIPT: Final = (
     "from a transcript: what requests held, their sizes and times, retries and requests beside "
@@ -161,18 +164,23 @@ def report(context: click.Context, session: str | None, html: Path | None) -> No
     with Ledger(ledger_path(context.obj["db"]), mode="read") as ledger:
         found, prices = _recorded(ledger, session), _price_layers(context.obj["prices"])
         kept = sorted(ledger.exchanges.list(found.id), key=lambda one: one.sent_at)
+        title = found.title or found.name
+        if session is None and len(kept) == 1 and len(batch := _batch(ledger, kept[0])) > 1:
+            kept, title = batch, f"{len(batch):,} single requests"
         passed = [passed_of(one, prices) for one in kept]
     if html is not None:
         about = f"session {found.id}, {found.kind or 'no gateway'}, {found.project}"
         if any(one.source for one in passed):
             about += f"; {FROM_TRANSCRIPT}"
         sent = [(one.sent_at, each) for one, each in zip(kept, passed, strict=True)]
-        save_page(report_page(found.title or found.name, about, sent), html)
+        save_page(report_page(title, about, sent), html)
         return
     if context.obj["as_json"]:
         write_json_lines(_plain(one) for one in passed)
         return
-    for number, one in enumerate(passed, 1):
+    is_batch = len({one.session_id for one in kept}) > 1
+    say(*[title] * is_batch)
+    for number, one in enumerate([] if is_batch else passed, 1):
         first, *rest = line_of(one)
         say(f"{number:>4}  {first}", *(f"      {line}" for line in rest))
     say(*summary_lines(summarise(passed)))
@@ -210,6 +218,23 @@ def import_(context: click.Context, paths: tuple[Path, ...]) -> None:
     if done.new:
         say(*summary_lines(summarise(done.passed)))
         say(f"sessions {', '.join(map(str, done.sessions))}; see one: sightline gateway report ID")
+
+
+def _batch(ledger: Ledger, last: Exchange) -> list[Exchange]:
+    """List the single requests of a program: sessions of one request with the same tools."""
+
+    def program(one: Exchange) -> tuple[object, ...]:
+        body = read_body(cast(Api, one.api), ledger.exchanges.request(one.id))
+        tools = () if body is None else tuple(sorted(unit.name for unit in body.tools))
+        return one.api, one.about.get("agent"), one.about.get("upstream"), tools
+
+    singles = []
+    for session in ledger.sessions.recent(limit=BATCH):
+        if session.kind.startswith("gateway") and ledger.exchanges.count(session.id) == 1:
+            singles += ledger.exchanges.list(session.id)
+    return sorted(
+        (one for one in singles if program(one) == program(last)), key=lambda one: one.sent_at
+    )
 
 
 def _price_layers(options: Sequence[str]) -> list[Layer]:
@@ -410,6 +435,7 @@ class _Screen:
 
 def _plain(passed: Passed) -> bytes:
     found: dict[str, Any] = {"cost_usd": None, **msgspec.to_builtins(passed)}
+    found.pop("anchors", None)
     if passed.source:
         found |= dict.fromkeys(("status", "bytes", "first_ms", "total_ms"))
     if passed.loss is not None:

@@ -50,6 +50,7 @@ CALLS: Final = frozenset(
         "functionCall",
     }
 )  # fmt: skip
+MODEL: Final = frozenset({"assistant", "model"})
 
 
 class Unit(msgspec.Struct, frozen=True):
@@ -57,7 +58,7 @@ class Unit(msgspec.Struct, frozen=True):
 
     `kind` is the vendor's word for it (`text`, `tool_use`, `image`), `text` what a person would
     read of it, `size` its weight in bytes, `call` the id of the call that it is or answers, `ttl`
-    how long its mark asks to be kept.
+    how long its mark asks to be kept. `meaning` is a tool's digest in any order of keys.
     """
 
     digest: bytes
@@ -69,12 +70,15 @@ class Unit(msgspec.Struct, frozen=True):
     marked: bool = False
     call: str = ""
     ttl: str = ""
+    meaning: bytes = b""
 
 
 class RequestBody(msgspec.Struct, frozen=True):
     """A request: what is asked of the vendor besides its units, and the units by section.
 
     `follows` names what the vendor holds before it, `warms` is for a request for no answer.
+    `session` is the id of a session in the body, `weak` an id that strangers may share. `brief`
+    is for a request for one token.
     """
 
     api: Api
@@ -86,6 +90,9 @@ class RequestBody(msgspec.Struct, frozen=True):
     paths: tuple[str, ...] = ()
     follows: str = ""
     warms: bool = False
+    session: str = ""
+    weak: str = ""
+    brief: bool = False
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -192,7 +199,7 @@ def _anthropic(fields: Fields, path: str) -> RequestBody:
 _NULL: Final = msgspec.Raw(b"null")
 _OPENAI: Final = (
     "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "service_tier",
-    "parallel_tool_calls", "truncation", "safety_identifier",
+    "parallel_tool_calls", "truncation", "safety_identifier", "user",
 )  # fmt: skip
 
 
@@ -200,7 +207,6 @@ def _responses(fields: Fields, _: str) -> RequestBody:
     given = fields.get("input", msgspec.Raw(b"[]"))
     if bytes(given)[:1] == b'"':
         given = msgspec.Raw(msgspec.json.encode([{"role": "user", "content": _value(given)}]))
-    follows = fields.get("previous_response_id") or fields.get("conversation")
     body = _body(
         "openai-responses",
         fields,
@@ -211,7 +217,7 @@ def _responses(fields: Fields, _: str) -> RequestBody:
     )
     return msgspec.structs.replace(
         body,
-        follows="" if follows is None else str(_value(follows) or ""),
+        follows=_text_of(fields, "previous_response_id") or _conversation(fields),
         warms="generate" in fields and _value(fields["generate"]) is False,
     )
 
@@ -269,6 +275,7 @@ def _body(
     messages: Placed,
 ) -> RequestBody:
     model = _value(fields.get("model", msgspec.Raw(b'""')))
+    session, weak = _ids(fields)
     return RequestBody(
         api,
         model.strip() if isinstance(model, str) and _is_name(model) else "",
@@ -277,7 +284,38 @@ def _body(
         tuple(unit for _, unit in system),
         tuple(unit for _, unit in messages),
         tuple(path for path, _ in (*tools, *system, *messages)),
+        session=session,
+        weak=weak,
+        brief=any(bytes(fields.get(name, b"")) == b"1" for name in _LIMITS),
     )
+
+
+_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+# Claude Code names its session in one of two forms in the field for a user's id.
+_IN_USER_ID: Final = re.compile(r'(?:session_|"session_id"\s*:\s*")([0-9a-fA-F-]{36})')
+
+
+def _ids(fields: Fields) -> tuple[str, str]:
+    """Find the id of a session, and one that a user, a program or a conversation may have."""
+    metadata = _value(fields.get("metadata", _NULL))
+    given = metadata if isinstance(metadata, Mapping) else {}
+    user = str(given.get("user_id") or "")
+    named = _IN_USER_ID.search(user)
+    found = (named[1] if named else "", str(given.get("session_id") or ""))
+    session = next(filter(None, found), "") or _text_of(fields, "session_id")
+    weak = _text_of(fields, "prompt_cache_key") or ("" if named else user)
+    return session or _conversation(fields), weak or _text_of(fields, "user")
+
+
+def _conversation(fields: Fields) -> str:
+    """Read the id of a conversation that the vendor holds: a text, or an object with it."""
+    given = _value(fields.get("conversation", _NULL))
+    return str((given.get("id") if isinstance(given, Mapping) else given) or "")
+
+
+def _text_of(fields: Fields, name: str) -> str:
+    value = _value(fields.get(name, _NULL))
+    return value if isinstance(value, str) else ""
 
 
 def _is_name(text: str) -> bool:
@@ -511,7 +549,9 @@ def _unit(
         value = {k: value[k] for k in sorted(value) if k not in MARKS and value[k] is not None}
     data = msgspec.json.encode([role, kind, value])
     digest = blake2b(data, digest_size=DIGEST_BYTES).digest()
-    return Unit(digest, kind, role, name, text, len(data), marked, call, ttl)
+    sorted_data = msgspec.json.encode(value, order="sorted") if kind == "tool" else b""
+    meaning = sorted_data and blake2b(sorted_data, digest_size=DIGEST_BYTES).digest()
+    return Unit(digest, kind, role, name, text, len(data), marked, call, ttl, meaning)
 
 
 class _Done(msgspec.Struct):

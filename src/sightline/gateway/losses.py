@@ -16,15 +16,32 @@ from typing import Any, Final
 
 import msgspec
 
-from sightline.context.dialects.drift import Loss, common_start, missed
+from sightline.context.dialects.drift import (
+    BLOCK_TOKENS,
+    SLACK_TOKENS,
+    Loss,
+    common_start,
+    missed,
+)
 from sightline.context.dialects.events import Usage
 from sightline.gateway.authors import author_of, block_author, is_summary_text, result_author
 from sightline.gateway.authors import is_spaced as is_spaced_only
-from sightline.gateway.bodies import CALLS, IMAGES, REASONING, RESULTS, Api, RequestBody, Unit
+from sightline.gateway.bodies import (
+    CALLS,
+    IMAGES,
+    MODEL,
+    REASONING,
+    RESULTS,
+    Api,
+    RequestBody,
+    Unit,
+)
 
 SHOWN_CHARS: Final = 160
-TOLD_CHARS: Final = 400  # of a text that can stand for what was said before it
-FOLDED_UNITS: Final = 6  # that such a text stands for, at least
+TOLD_CHARS: Final = 200  # of a text that can stand for what was said before it
+FOLDED_UNITS: Final = 4  # that such a text stands for, at least
+GROWN_CHARS: Final = 24  # that such a text has, at least, from which another one grows
+PROMPT_CHARS: Final = 4_096  # of equal lines, by which first messages are one prompt
 LOOKBACK: Final = 20  # blocks before a mark in which an earlier entry is looked for
 
 
@@ -33,7 +50,8 @@ class Comparison(msgspec.Struct, frozen=True):
 
     `shared` and `whole` are bytes of the earlier request's units. Without a cause the later one
     begins with all of the earlier. `before` and `now` show the changed passage. `setting` is a
-    changed one, as (cause, detail), that need not cost anything: vendors do not say.
+    changed one, as (cause, detail), that need not cost anything: vendors do not say. `mark` is
+    where the last mark of the earlier one stands, -1 for none, and `reach` the bytes up to it.
     """
 
     shared: int
@@ -45,20 +63,69 @@ class Comparison(msgspec.Struct, frozen=True):
     before: str = ""
     now: str = ""
     setting: tuple[str, str] | None = None
+    mark: int = -1
+    reach: int = 0
 
 
 def common_units(one: Sequence[Unit], other: Sequence[Unit]) -> int:
     """Count the units that two requests begin with alike."""
     count = 0
     for mine, theirs in zip(one, other, strict=False):
-        if mine.digest != theirs.digest:
+        if mine is not theirs and mine.digest != theirs.digest:
             break
         count += 1
     return count
 
 
+def nearly(old: Sequence[Unit], new: Sequence[Unit]) -> bool:
+    """Whether a request goes on with all parts of an earlier one, each as it was or changed."""
+    return len(old) < len(new) and all(
+        one.digest == other.digest
+        or (one.role == other.role and one.kind == other.kind and _holds(one.text, other.text))
+        for one, other in zip(old, new, strict=False)
+    )
+
+
+def _holds(one: str, other: str) -> bool:
+    """Whether the shorter of two texts stands for the most part at the ends of the longer."""
+    start = common_start(one, other)
+    end = common_start(one[start:][::-1], other[start:][::-1])
+    return (start + end) * 2 >= min(len(one), len(other)) > 0
+
+
 def compare(before: RequestBody, now: RequestBody) -> Comparison:
     """Find the first thing in which a request departs from an earlier one, and its author."""
+    mark = max((i for i, unit in enumerate(before.units) if unit.marked), default=-1)
+    reach = sum(unit.size for unit in before.units[: mark + 1])
+    return msgspec.structs.replace(_compare(before, now), mark=mark, reach=reach)
+
+
+def between(before: RequestBody, now: RequestBody) -> Comparison | None:
+    """Compare what two conversations have in common by design; None if a person may differ.
+
+    That is their tools and instructions, and a long prompt in the first message.
+    """
+    found = compare(*(msgspec.structs.replace(x, messages=(), settings={}) for x in (before, now)))
+    one, other = (x.messages[0].text if x.messages else "" for x in (before, now))
+    lines = set(one.splitlines()) & set(other.splitlines())
+    if not found.cause and sum(map(len, lines)) >= PROMPT_CHARS:
+        cause, _, was, then = _changed(before.messages, now.messages, 0, "edited")
+        path = now.paths[len(now.tools) + len(now.system)]
+        found = msgspec.structs.replace(found, cause=cause, path=path, before=was, now=then)
+    is_tool = found.cause in ("tool_reworded", "tool_schema")
+    cause = author_of(found.before, found.now) if is_tool else found.cause
+    if cause not in _UNCHOSEN:
+        return None
+    whole = sum(unit.size for unit in before.units)
+    return msgspec.structs.replace(found, whole=whole, detail="between conversations")
+
+
+_UNCHOSEN: Final = frozenset(
+    {"date", "random", "billing", "environment", "spaced", "reserialized", "tools_reordered"}
+)
+
+
+def _compare(before: RequestBody, now: RequestBody) -> Comparison:
     old, new = before.units, now.units
     count = common_units(old, new)
     whole = sum(unit.size for unit in old)
@@ -86,7 +153,8 @@ def compare(before: RequestBody, now: RequestBody) -> Comparison:
         path = (now if at < len(now.system) else before).paths[len(now.tools) + at]
     else:
         at = common_units(before.messages, now.messages)
-        if at == len(before.messages) or _asks_otherwise(before.messages[at:], now.messages[at:]):
+        lost, come = before.messages[at:], now.messages[at:]
+        if not lost or is_grown(lost, come) or _asks_otherwise(lost, come):
             return Comparison(shared, whole, count, setting=setting)
         found = _messages(before.messages, now.messages, at)
         path = (now if at < len(now.messages) else before).paths[count]
@@ -113,18 +181,40 @@ def verdict(
     if was is None or usage is None or not was.input_tokens:
         return None
     claude = now.api == "anthropic"
+    kept = _kept(was, now.api)
+    # OpenAI caches nothing in its explicit mode where nothing is marked ("Prompt caching").
+    is_unmarked = (claude or _is_explicit(now)) and not any(
+        unit.marked for unit in now.units[max(0, min(compared.mark, compared.units - 1)) :]
+    )
+    could = was.input_tokens
+    if claude and compared.mark >= 0:
+        # What stands behind the last mark was not kept, and cannot be lost.
+        could = kept or could
+        reached = "" if compared.units > compared.mark else compared.cause
+        if compared.cause in _ALWAYS:
+            reached = compared.cause
+        shared = min(compared.shared, compared.reach)
+        compared = msgspec.structs.replace(
+            compared, cause=reached, shared=shared, whole=compared.reach
+        )
+    elif claude and not kept:
+        kept = could if is_unmarked else 0
+        compared = msgspec.structs.replace(compared, cause="")
+    if could < least_tokens:
+        return None
+    is_seen = compared.setting is not None or (is_unmarked and compared.mark >= 0)
     loss = missed(
-        was.input_tokens,
+        could,
         usage.cache_read_tokens,
         shared=compared.shared,
         whole=compared.whole,
-        kept=_kept(was, now.api),
+        kept=kept,
         cause=compared.cause,
         idle_s=idle_s,
         lifetime_s=lifetime_s,
         least_tokens=least_tokens,
-        # OpenAI caches nothing in its explicit mode where nothing is marked ("Prompt caching").
-        is_unmarked=not now.marked and (claude or _is_explicit(now)),
+        slack_tokens=BLOCK_TOKENS if is_seen else SLACK_TOKENS,
+        is_unmarked=is_unmarked,
         setting=compared.setting,
         is_out_of_reach=claude and not _reaches_back(now, compared.units),
         extra_price=extra_price,
@@ -139,6 +229,10 @@ def verdict(
         before=compared.before,
         now=compared.now,
     )
+
+
+# Of Anthropic's causes those that void what the units have in common.
+_ALWAYS: Final = frozenset({"model", "effort", "thinking", "tool_choice", "output", "setting"})
 
 
 def expected_tokens(compared: Comparison, was: Usage, api: Api) -> int:
@@ -257,6 +351,8 @@ def _tools(old: Sequence[Unit], new: Sequence[Unit]) -> Found:
     if at < min(len(old), len(new)) and was[at] == is_[at] and _stands(at, was, is_):
         one, other = old[at], new[at]
         cause = "tool_reworded" if one.text != other.text else "tool_schema"
+        if one.meaning == other.meaning:
+            return "reserialized", one.name, "", ""
         return cause, one.name, *_passage(one.text, other.text)[:2]
     gone = list((Counter(was) - Counter(is_)).elements())
     come = list((Counter(is_) - Counter(was)).elements())
@@ -286,6 +382,8 @@ def _messages(old: Sequence[Unit], new: Sequence[Unit], at: int) -> Found:
     kept = [unit for unit in lost if unit.digest in mine]
     if not come:
         return "rewound", "", _clipped(lost[0].text), ""
+    if lost[0].kind == come[0].kind and is_spaced(lost[0].text, come[0].text):
+        return _changed(old, new, at, "edited")
     if not kept:
         return _begun_again(old, new, at)
     stays = {unit.digest for unit in kept}
@@ -331,10 +429,18 @@ def _asks_otherwise(lost: Sequence[Unit], come: Sequence[Unit]) -> bool:
 
     It was never answered in this conversation, so nothing that was to stay has gone.
     """
-    if not come or any(unit.role in _MODEL for unit in (*lost, *come)):
+    if not come or any(unit.role in MODEL for unit in (*lost, *come)):
         return False
     known = {unit.digest for unit in come}
     return not any(unit.digest in known for unit in lost)
+
+
+def is_grown(old: Sequence[Unit], new: Sequence[Unit]) -> bool:
+    """Whether what differs is one text of all that was said, and it has only grown."""
+    if len(old) != 1 or len(new) != 1 or old[0].kind != new[0].kind:
+        return False
+    was = old[0].text.rstrip()
+    return GROWN_CHARS <= len(was) < len(new[0].text) and new[0].text.startswith(was)
 
 
 def is_summary(units: Sequence[Unit]) -> bool:
@@ -351,6 +457,10 @@ def _begun_again(old: Sequence[Unit], new: Sequence[Unit], at: int) -> Found:
     if is_summary(new[at:]):
         return "compaction", "", _clipped(old[at].text), _clipped(new[at].text)
     lost, come = old[at:], new[at:]
+    is_question = not any(unit.role in MODEL or unit.kind in RESULTS for unit in lost)
+    if is_question and lost[0].role == come[0].role and any(unit.role in MODEL for unit in come):
+        # The last question, which was answered, is another text now: what was found for it left.
+        return _changed(old, new, at, "edited")
     if len(lost) == 1 or (len(lost) <= 2 and lost[0].role == come[0].role == "user"):
         changed = _changed(old, new, at, "edited")
         if changed[0] != "edited" or _alike(lost[0].text, come[0].text):
@@ -373,7 +483,7 @@ def _taken_out(old: Sequence[Unit], gone: Sequence[Unit], at: int) -> Found:
     author = _author(gone)
     if author:
         return author, "", text, ""
-    if not any(unit.role in _MODEL for unit in old[:at]):
+    if not any(unit.role in MODEL for unit in old[:at]):
         return "window", f"{len(gone)} parts", text, ""
     return "dropped", f"{len(gone)} parts", text, ""
 
@@ -389,7 +499,7 @@ def _kind(unit: Unit) -> str:
         return "reasoning"
     if unit.kind in IMAGES:
         return "image"
-    return block_author(unit.text) if unit.kind == "text" and unit.role not in _MODEL else ""
+    return block_author(unit.text) if unit.kind == "text" and unit.role not in MODEL else ""
 
 
 def _changed(old: Sequence[Unit], new: Sequence[Unit], at: int, otherwise: str) -> Found:
@@ -413,12 +523,28 @@ def _changed(old: Sequence[Unit], new: Sequence[Unit], at: int, otherwise: str) 
         return _kind(one), "", was, now
     if one.kind in RESULTS:
         author = result_author(one.text, other.text) if one.text != other.text else ""
+        if one.text != other.text and _same_arguments(one.text, other.text):
+            author = "reserialized"
         return author or otherwise, one.name, was, now
-    if is_spaced_only(one.text, other.text):
+    if is_spaced(one.text, other.text):
         return "spaced", "", was, now
     role = "" if otherwise == "instructions" else one.role
     author = author_of(one.text, other.text, role=role) if one.text != other.text else ""
     return author or otherwise, "", was, now
+
+
+def is_spaced(one: str, other: str) -> bool:
+    """Whether two texts differ in white space or in marks of formatting alone."""
+    return one != other and (
+        is_spaced_only(one, other) or (_plain(one) == _plain(other) and bool(_plain(one)))
+    )
+
+
+def _plain(text: str) -> str:
+    return "".join(text.translate(_FORMATTING).split())
+
+
+_FORMATTING: Final = str.maketrans("", "", "*_#`>~•")
 
 
 def _call_change(one: Unit, other: Unit) -> str:
@@ -462,6 +588,5 @@ def _clipped(text: str) -> str:
     return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
 
 
-_MODEL: Final = frozenset({"assistant", "model"})
 _INSTRUCTING: Final = frozenset({"system", "developer"})
 _COMPACTED: Final = frozenset({"compaction", "compaction_summary", "context_compaction"})

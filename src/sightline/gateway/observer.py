@@ -3,9 +3,7 @@
 All of it happens beside the traffic, in a thread: a body that cannot be read or a ledger that
 cannot be written costs a line on the screen, and no request.
 
-An agent runs several conversations at once: its main one, sub-agents, titles. A request belongs
-to the earlier one with the longest common beginning, of the same session; among equals to the
-latest. What shares no message with any of them begins a conversation of its own.
+Which conversation a request belongs to, and so what it is compared with, `sessions` decides.
 """
 
 from __future__ import annotations
@@ -14,8 +12,9 @@ import threading
 import zlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Any, Final, cast
 
@@ -26,14 +25,16 @@ from sightline.context.dialects.bedrock import InvokeDecoder
 from sightline.context.dialects.decoder import read_error
 from sightline.context.dialects.drift import Loss, extra_price, lifetime_s
 from sightline.context.dialects.events import Stopped, Usage, UsageArrived, cost
+from sightline.context.dialects.prices import price_list
 from sightline.context.dialects.profile import Layer, Profile
 from sightline.context.dialects.profiles import profile_for
-from sightline.context.ledger import Ledger
+from sightline.context.ledger import Ledger, Session
 from sightline.context.ledger.exchanges import Exchange, NewExchange
 from sightline.context.ledger.usage import StoredUsage
 from sightline.context.messages.gate import guarded_text, storable
 from sightline.errors import InvalidInput, NotFound, SightlineError
 from sightline.gateway.bodies import (
+    DIGEST_BYTES,
     Api,
     RequestBody,
     Unit,
@@ -42,24 +43,36 @@ from sightline.gateway.bodies import (
     remember,
     replied_units,
 )
-from sightline.gateway.losses import Comparison, common_units, compare, is_summary, verdict
+from sightline.gateway.losses import Comparison, between, compare, verdict
+from sightline.gateway.sessions import (
+    CHAINS,
+    Earlier,
+    Placement,
+    Role,
+    Talk,
+    TalkAnswer,
+    TalkRequest,
+    TalkSessions,
+    key_of,
+    strong_id,
+)
 
 NANO: Final = 1_000_000_000
 MILLION: Final = 1_000_000
 READ_BYTES: Final = 64 * 1024 * 1024  # of one reply, or one request, that are read
 ERROR_CHARS: Final = 2_000
 TITLE_CHARS: Final = 60
+NAMED: Final = "gateway "  # how the ledger's name of a session begins
+SESSIONS: Final = 256  # of a project that are looked at after a restart
+# What a difference is called where nothing says that a summary stands there.
+_FOLDS: Final = frozenset({"cleared", "rewound", "edited", "inserted", "dropped", "window"})
 TITLE_READ: Final = 4_000
-HELD: Final = 64  # replies that a request can go on from by their id alone
 BASES: Final = 16  # requests of a session of which the next can be kept as what is new
 RECALLED: Final = 8  # requests of a session that the first one after a restart is compared with
 # Anthropic, "Prompt caching": five minutes unless a mark asks for an hour.
 ANTHROPIC_S: Final = 300.0
-KEPT: Final = 64  # requests of a session that the next is compared with
-SESSIONS: Final = 64
-SAME_MESSAGES: Final = 4  # that two requests share only if they are of one conversation
-# Claude Code and Codex name their sessions in headers; others leave it to the body.
-_HEADERS: Final = ("x-claude-code-session-id", "session-id", "session_id", "thread-id")
+RESTORED: Final = timedelta(hours=24)  # in which a conversation may go on without an id
+ALIKE: Final = "two conversations are alike: which of them goes on is a guess"
 
 
 class Passed(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -67,7 +80,10 @@ class Passed(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `trouble` is why less is known, or kept, than there could be. `tail` says what was put into
     it, and `leaves` counts the bytes of that which the next one will not have. One of a transcript
-    has a `source`: then status, size and times are not known.
+    has a `source`: then status, size and times are not known. `conversation` counts from 1 in its
+    session, `joined_by` says how it was found, `parent` is the exchange whose call started a
+    sub-agent, and `anchors` are what a later request is found by. `tail_key` names what the live
+    tail keeps for it.
     """
 
     session: str
@@ -87,6 +103,18 @@ class Passed(msgspec.Struct, frozen=True, omit_defaults=True):
     source: str = ""
     tail: str = ""
     leaves: int = 0
+    tail_key: str = ""
+    conversation: int = 0
+    role: str = ""
+    parent: int | None = None
+    joined_by: str = ""
+    attempt: int = 0
+    agent: str = ""
+    agent_version: str = ""
+    upstream: str = ""
+    path: str = ""
+    anchors: str = ""
+    price_source: str = ""
 
 
 def passed_of(kept: Exchange, prices: Sequence[Layer] = ()) -> Passed:
@@ -118,6 +146,7 @@ class Passing:
 
     `sent`, `first` and `ended` are moments of one clock; `at` is the time of day, in seconds.
     `unreached` says why it never came to the vendor: then its status is what the agent got of us.
+    `credential` is a keyed hash of the key that it was sent with.
     """
 
     api: Api
@@ -134,6 +163,10 @@ class Passing:
     unreached: str = ""
     tail: str = ""
     leaves: int = 0
+    tail_key: str = ""
+    upstream: str = ""
+    credential: str = ""
+    connection: str = ""
     _chunks: list[bytes] = field(default_factory=list)
     _size: int = 0
 
@@ -151,45 +184,6 @@ class Passing:
         return unpacked(b"".join(self._chunks), self.reply_headers.get("content-encoding", ""))
 
 
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    """A request that a later one can be held against; `at` is when it was sent, in seconds.
-
-    `usage` is without what `left` it: state of apps that the next request does not have. `ready`
-    is when its answer began: before that nothing of it is in a cache.
-    """
-
-    body: RequestBody
-    at: float
-    usage: Usage | None = None
-    left: bool = False
-    ready: float = 0.0
-
-
-@dataclass(slots=True)
-class Traffic:
-    """The requests of one gateway, by session; the oldest are forgotten."""
-
-    _sessions: OrderedDict[str, list[Earlier]] = field(default_factory=OrderedDict)
-
-    def match(self, session: str, body: RequestBody) -> tuple[Earlier, Comparison] | None:
-        """Find the request that this one goes on with, and compare the two."""
-        best: tuple[tuple[int, int], Earlier] | None = None
-        for earlier in reversed(self._sessions.get(session, ())):
-            if not _same_conversation(earlier.body, body):
-                continue
-            alike = _shared_messages(earlier.body, body)
-            common = common_units(earlier.body.units, body.units), alike
-            if best is None or common > best[0]:
-                best = common, earlier
-        return None if best is None else (best[1], compare(best[1].body, body))
-
-    def add(self, session: str, earlier: Earlier) -> None:
-        """Remember a request, and how it was answered."""
-        known = [*self._sessions.get(session, ()), earlier]
-        remember(self._sessions, session, known[-KEPT:], SESSIONS)
-
-
 class Observer:
     """Compares every request with those before it, and keeps both in a ledger if there is one."""
 
@@ -202,8 +196,11 @@ class Observer:
         self._file = None if ledger is None else _file_of(ledger)
         self._project = project
         self._agent = agent
-        self._traffic = Traffic()
+        self._talks = TalkSessions()
+        self._least: dict[str, int] = {}
         self._sessions: dict[str, int] = {}
+        self._stored: dict[Talk, int] = {}
+        self._has_restored = ledger is None
         self._held: OrderedDict[str, tuple[Unit, ...]] = OrderedDict()
         self._bases: dict[str, OrderedDict[int, dict[int, int]]] = {}
         self._lock = threading.Lock()
@@ -244,31 +241,84 @@ class Observer:
         if body is None or data is None:
             return msgspec.structs.replace(known, trouble="the request could not be read")
         gone = self._begin_again()
-        session = session_key(passing.headers, body)
-        self._recall(session)
-        stopped, usage = _answer(passing, body)
-        profile = profile_of(body, self._prices)
         whole = self._whole(body)
-        matched = None if whole is None else self._traffic.match(session, whole)
+        stopped, usage = _answer(passing, body)
+        request = _request(passing, whole or body)
+        self._restore(passing, request)
+        placed = self._talks.assign(request)
+        if placed.base is None and placed.conversation in self._stored:
+            self._recall(placed.conversation)
+            placed = self._talks.assign(request)
+        profile = profile_of(body, self._prices)
         loss = None
-        if matched is not None and not body.warms:
-            loss = _loss(*matched, whole or body, usage, passing, profile)
+        if whole is not None and not body.warms and not placed.is_alike:
+            loss = self._loss(placed, whole, usage, passing, profile)
+        price = None if usage is None else cost(usage, profile.prices)
+        product, _, version = passing.headers.get("user-agent", "").partition(" ")[0].partition("/")
+        one = placed.conversation
         known = msgspec.structs.replace(
             known,
-            session=session,
+            session=strong_id(passing.headers, body) or one.session,
             model=body.model,
             usage=usage,
-            cost_usd=None if usage is None else cost(usage, profile.prices),
+            cost_usd=price,
             loss=loss,
             stop=_stop(passing, stopped),
             error=_error(passing),
+            tail_key=passing.tail_key,
+            conversation=one.number,
+            role=placed.role,
+            parent=one.parent,
+            joined_by=placed.joined_by,
+            attempt=placed.attempt,
+            agent=short_line(self._agent or product),
+            agent_version=short_line(version),
+            upstream=passing.upstream,
+            path=passing.path,
+            price_source="unknown" if price is None else self._price_source(body.model),
+            trouble=ALIKE if placed.is_alike else "",
         )
-        number, trouble = self._keep(known, body, data, stopped)
-        if passing.status < 400 and whole is not None:
-            if not body.warms:
-                self._traffic.add(session, _earlier(whole, passing.at, known))
-            self._hold(passing, whole, stopped)
-        return msgspec.structs.replace(known, exchange=number, trouble=gone or trouble)
+        answer = TalkAnswer(None)
+        if passing.status < 400:
+            earlier = None if whole is None else _earlier(whole, passing.at, known)
+            answer = _answer_of(None if passing.cut else stopped, earlier)
+            self._hold(passing, request.body, answer.response_id)
+        known = msgspec.structs.replace(
+            known, anchors=self._talks.add(request, placed, answer).hex()
+        )
+        answer.number, trouble = self._keep(one.session, known, body, data, stopped)
+        trouble = gone or trouble or known.trouble
+        return msgspec.structs.replace(known, exchange=answer.number, trouble=trouble)
+
+    def _price_source(self, model: str) -> str:
+        if any(one.matches(model) for one in self._prices):
+            return "the user's own prices"
+        return f"{price_list().source} {price_list().as_of}"
+
+    def _loss(
+        self,
+        placed: Placement,
+        body: RequestBody,
+        usage: Usage | None,
+        passing: Passing,
+        profile: Profile,
+    ) -> Loss | None:
+        base = placed.base
+        if base is None:
+            return None
+        least = min(profile.cache.min_tokens, self._least.get(body.model, MILLION))
+        if usage is not None and usage.cache_read_tokens:
+            # A vendor that read so few tokens keeps so few, whatever its documents say.
+            self._least[body.model] = min(least, usage.cache_read_tokens)
+        compared = between(base.body, body) if placed.between else compare(base.body, body)
+        lifetime = lifetime_of(body, profile)
+        if compared is None or (
+            placed.between and passing.at - base.at > (lifetime or ANTHROPIC_S)
+        ):
+            return None
+        if placed.joined_by == "summary" and compared.cause in _FOLDS:
+            compared = msgspec.structs.replace(compared, cause="compaction", detail="")
+        return _loss(base, compared, body, usage, passing, profile, least, lifetime)
 
     def _begin_again(self) -> str:
         """Take another file where the ledger's was deleted or replaced; say so, once."""
@@ -279,6 +329,7 @@ class Observer:
         self._ledger = None
         self._sessions.clear()
         self._bases.clear()
+        self._stored.clear()
         try:
             self._ledger = Ledger(path)
         except SightlineError as error:
@@ -293,17 +344,18 @@ class Observer:
         held = self._held.get(body.follows)
         return None if held is None else body.behind(held)
 
-    def _hold(self, passing: Passing, body: RequestBody, stopped: Stopped | None) -> None:
-        if body.api == "openai-responses" and stopped is not None and stopped.response_id:
-            units = body.messages + replied_units(passing.reply or b"")
-            remember(self._held, stopped.response_id, units, HELD)
+    def _hold(self, passing: Passing, body: RequestBody, response_id: str) -> None:
+        if body.api != "openai-responses":
+            return
+        units = body.messages + replied_units(passing.reply or b"")
+        for name in filter(None, (response_id, body.session)):
+            remember(self._held, name, units, CHAINS)
 
     def _keep(
-        self, known: Passed, body: RequestBody, data: bytes, stopped: Stopped | None
+        self, session: str, known: Passed, body: RequestBody, data: bytes, stopped: Stopped | None
     ) -> tuple[int | None, str]:
         if self._ledger is None:
             return None, ""
-        session = known.session
         pieces = pieces_of(data)
         new = NewExchange(
             body.api,
@@ -345,8 +397,9 @@ class Observer:
             texts = [u.text for u in body.messages if u.role == "user" and u.text]
             # Agents put texts of their own, in tags, before what a person asked.
             question = next((text for text in texts if not text.lstrip().startswith("<")), "")
-            session = self._ledger.sessions.find(name_of(key)) or self._ledger.sessions.create(
-                name_of(key),
+            name = f"{NAMED}{key}"
+            session = self._ledger.sessions.find(name) or self._ledger.sessions.create(
+                name,
                 project=storable(self._project),
                 title=short_line(question),
                 kind=short_line(f"gateway {self._agent}"),
@@ -354,26 +407,56 @@ class Observer:
             self._sessions[key] = session.id
         return self._sessions[key]
 
-    def _recall(self, key: str) -> None:
-        """Take up a session that an earlier gateway kept, so that its next request goes on."""
-        if self._ledger is None or key in self._sessions:
+    def _restore(self, passing: Passing, request: TalkRequest) -> None:
+        """Take up the conversations that an earlier gateway kept: by their anchors, or by an id."""
+        if self._ledger is None:
             return
-        try:
-            session = self._ledger.sessions.resolve(name_of(key))
-            kept = self._ledger.exchanges.list(session.id)[-RECALLED:]
-            self._sessions[key] = session.id
-            for one in kept:
-                api = cast(Api, one.api)
-                data = self._ledger.exchanges.request(one.id)
-                self._add_base(key, one.id, pieces_of(data))
-                body = read_body(api, data, f"/models/{one.model}")
-                whole = None if body is None else self._whole(body)
-                known = passed_of(one)
-                at = datetime.fromisoformat(one.sent_at).timestamp()
-                if whole is not None and known.status < 400:
-                    self._traffic.add(key, _earlier(whole, at, known))
-        except (SightlineError, msgspec.ValidationError):
-            return
+        found: list[Session] = []
+        with suppress(SightlineError, msgspec.ValidationError):
+            if not self._has_restored:
+                self._has_restored = True
+                project, since = storable(self._project), datetime.now(UTC) - RESTORED
+                recent = self._ledger.sessions.recent(project=project, limit=SESSIONS)
+                found = [one for one in recent if datetime.fromisoformat(one.updated_at) > since]
+            if request.session and key_of(request.session) not in self._sessions:
+                found += filter(None, [self._ledger.sessions.find(name_of(request.session))])
+            for session in found:
+                key = session.name.removeprefix(NAMED)
+                if not session.name.startswith(NAMED) or key in self._sessions:
+                    continue
+                self._sessions[key] = session.id
+                is_named = bool(request.session) and key_of(request.session) == key
+                self._restore_session(session, key, request if is_named else None)
+
+    def _restore_session(self, session: Session, key: str, request: TalkRequest | None) -> None:
+        assert self._ledger is not None  # noqa: S101 - its only caller has asked
+        latest: dict[int, Exchange] = {}
+        for one in self._ledger.exchanges.list(session.id):
+            latest[one.about.get("conversation", 0)] = one
+        for number, one in latest.items():
+            known = passed_of(one)
+            talk = Talk(key, number, cast(Role, known.role or "main"), known.parent)
+            talk.answered, talk.requests = "", 1
+            self._stored[talk] = session.id
+            like = RequestBody(cast(Api, one.api), one.model, {})
+            home = TalkRequest(like, 0.0, (known.upstream, ""))
+            self._talks.restore(request or home, talk, bytes.fromhex(known.anchors))
+            if request is not None:
+                self._recall(talk)
+
+    def _recall(self, talk: Talk) -> None:
+        """Read the last requests of a conversation that an earlier gateway kept."""
+        assert self._ledger is not None  # noqa: S101 - it is from a ledger
+        kept = self._ledger.exchanges.list(self._stored.pop(talk))
+        mine = [one for one in kept if one.about.get("conversation", 0) == talk.number]
+        for one in mine[-RECALLED:]:
+            data = self._ledger.exchanges.request(one.id)
+            self._add_base(talk.session, one.id, pieces_of(data))
+            body = read_body(cast(Api, one.api), data, f"/models/{one.model}")
+            whole, known = None if body is None else self._whole(body), passed_of(one)
+            at = datetime.fromisoformat(one.sent_at).timestamp()
+            if whole is not None and known.status < 400:
+                talk.take_up(_earlier(whole, at, known))
 
 
 def _earlier(body: RequestBody, at: float, known: Passed) -> Earlier:
@@ -398,9 +481,31 @@ def _sizes(pieces: Sequence[bytes]) -> dict[int, int]:
     return {hash(piece): len(piece) for piece in pieces}
 
 
-def name_of(key: str) -> str:
+def name_of(name: str) -> str:
     """Call a session after its agent's name for it, which need not be one that we can keep."""
-    return f"gateway {blake2b(key.encode(), digest_size=8).hexdigest()}"
+    return NAMED + key_of(name)
+
+
+def _request(passing: Passing, body: RequestBody) -> TalkRequest:
+    return TalkRequest(
+        body,
+        passing.at,
+        (passing.upstream, passing.credential),
+        strong_id(passing.headers, body),
+        passing.connection,
+        blake2b(passing.data, digest_size=DIGEST_BYTES).digest(),
+    )
+
+
+def _answer_of(stopped: Stopped | None, earlier: Earlier | None) -> TalkAnswer:
+    """Read what a later request repeats of a reply."""
+    if stopped is None:
+        return TalkAnswer(None, earlier=earlier)
+    calls = [
+        (call.id, call.name, msgspec.json.encode(call.arguments).decode())
+        for call in stopped.message.tool_calls
+    ]
+    return TalkAnswer(stopped.message.text, tuple(calls), stopped.response_id, earlier)
 
 
 def short_line(text: str) -> str:
@@ -435,6 +540,8 @@ def _loss(
     usage: Usage | None,
     passing: Passing,
     profile: Profile,
+    least: int,
+    lifetime: float,
 ) -> Loss | None:
     loss = verdict(
         compared,
@@ -442,8 +549,8 @@ def _loss(
         usage=usage,
         now=body,
         idle_s=passing.at - earlier.at,
-        lifetime_s=lifetime_of(body, profile),
-        least_tokens=profile.cache.min_tokens,
+        lifetime_s=lifetime,
+        least_tokens=least,
         extra_price=extra_price(profile.prices, usage.cache_write_tokens if usage else None),
     )
     if loss is None or loss.cause != "lost":
@@ -528,49 +635,3 @@ def unpacked(data: bytes, encoding: str) -> bytes | None:
             return None
         return None if opener.unconsumed_tail else found
     return None
-
-
-# Which conversation a request goes on with (pure).
-
-
-def _same_conversation(old: RequestBody, new: RequestBody) -> bool:
-    """Whether a request can be a later one of a conversation: by its tools, words and messages."""
-    if old.api != new.api:
-        return False
-    shared = _shared_messages(old, new)
-    if shared >= SAME_MESSAGES:
-        return True
-    if not (_overlap(old.tools, new.tools) and _overlap(old.system, new.system)):
-        return False
-    if shared:
-        return True
-    return len(old.messages) > len(new.messages) and is_summary(new.messages)
-
-
-def _shared_messages(old: RequestBody, new: RequestBody) -> int:
-    """Count the parts of messages that two requests have in common, wherever."""
-    known = {unit.digest for unit in old.messages}
-    return sum(unit.digest in known for unit in new.messages)
-
-
-def _overlap(old: tuple[Unit, ...], new: tuple[Unit, ...]) -> bool:
-    """Whether two sections have something in common, by name or as they are; or are both empty."""
-    if not old and not new:
-        return True
-    if bool(old) != bool(new):
-        return False
-    mine = {unit.name or unit.text[:40] for unit in old} | {unit.digest for unit in old}
-    theirs = {unit.name or unit.text[:40] for unit in new} | {unit.digest for unit in new}
-    return not mine.isdisjoint(theirs)
-
-
-def session_key(headers: Mapping[str, str], body: RequestBody) -> str:
-    """Name the session of a request: as the agent does, or by how its conversation begins."""
-    for name in _HEADERS:
-        if headers.get(name):
-            return headers[name]
-    for name in ("prompt_cache_key", "user"):
-        if name in body.settings:
-            return str(msgspec.json.decode(body.settings[name]))
-    begun = [unit.digest for unit in (*body.system[:1], *body.messages[:1])]
-    return blake2b(b"".join(begun), digest_size=8).hexdigest()

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
+import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,6 +50,10 @@ CONNECT_S: Final = 30.0
 _REASONS: Final = {403: "a web page, or another user (`--users any` allows other users)"}
 NEVER_SENT: Final = (1005, 1006, 1015)  # RFC 6455 §7.4.1
 
+# What vendors take a key from.
+_KEYS: Final = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
+_KEY_IN_QUERY: Final = re.compile(rb"(?:^|&)key=([^&]*)")
+
 Scope = Mapping[str, Any]
 Headers = list[tuple[bytes, bytes]]
 
@@ -72,6 +79,7 @@ class Gateway:
         look: Callable[[], Awaitable[object]] = _see_nothing,
     ) -> None:
         self._secret = secret
+        self._salt = secrets.token_bytes(16)  # of this process: no hash of a key outlives it
         self._health = Health(look)
         self._hosts = frozenset(loopback_hosts(port))
         self._upstreams = dict(upstreams)
@@ -148,6 +156,7 @@ class Gateway:
             if whole and known[1]:
                 plain = _plain(scope["headers"])
                 passing = Passing(known[0], path, plain, data, time.monotonic(), time.time())
+                self._mark(passing, scope, plain)
                 if self._tail is not None:
                     spliced = await self._tail.splice(passing, url)
                     passing.tail, passing.leaves = spliced.plan.words, spliced.plan.leaves
@@ -188,6 +197,14 @@ class Gateway:
                 self._ended(passing)
             await asyncio.gather(work, gone, return_exceptions=True)
 
+    def _mark(self, passing: Passing, scope: Scope, headers: Mapping[str, str]) -> None:
+        """Say where a request goes, over which connection, and with which key, by its hash."""
+        keys = "\0".join(filter(None, map(headers.get, _KEYS))).encode("latin-1")
+        keys += b"".join(_KEY_IN_QUERY.findall(scope["query_string"]))
+        passing.credential = blake2b(keys, key=self._salt, digest_size=8).hexdigest()
+        passing.upstream = scope["path"].split("/", 3)[2]
+        passing.connection = "{}:{}".format(*scope.get("client") or ("", ""))
+
     async def _pass(
         self, request: httpx2.Request, answered: _Answered, passing: Passing | None
     ) -> None:
@@ -220,7 +237,13 @@ class Gateway:
             await _refuse(send, 426, "state is told in requests alone", kind="websocket.http")
             return
         url = found[0].replace("http", "ws", 1)
-        copy = _SocketCopy(api_of(found[1]), found[1], _plain(scope["headers"]), self._ended)
+        plain = _plain(scope["headers"])
+
+        def ended(passing: Passing) -> None:
+            self._mark(passing, scope, plain)
+            self._ended(passing)
+
+        copy = _SocketCopy(api_of(found[1]), found[1], plain, ended)
         headers = [
             (k.decode("latin-1"), v.decode("latin-1"))
             for k, v in _onward(scope["headers"])

@@ -170,7 +170,8 @@ def summary_lines(summary: Summary) -> list[str]:
         money = f", {dollars(cost, unpriced)}" if cost else ""
         lines.append(f"lost {tokens:,} tokens{money} in {times}: {words}; {advice}")
     if not summary.causes:
-        lines.append("nothing was lost")
+        compared = summary.requests - summary.unknown > 1
+        lines.append("nothing was lost" if compared else "no two answered requests to compare")
     return lines
 
 

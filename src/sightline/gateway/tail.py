@@ -56,7 +56,8 @@ from sightline.gateway.bodies import (
     read_fields,
     remember,
 )
-from sightline.gateway.observer import Passing, name_of, session_key
+from sightline.gateway.observer import Passing, name_of
+from sightline.gateway.sessions import strong_id
 from sightline.slop.protocol.world import World
 
 if TYPE_CHECKING:
@@ -199,7 +200,8 @@ class LiveTail:
         talk = read_messages(passing.api, passing.data, passing.path)
         if talk is None:
             return Spliced(passing.data, SplicePlan({}, "no state: the request could not be read"))
-        session, now = session_key(passing.headers, talk.head), self._clock()
+        session, now = _kept_for(passing.headers, talk.head), self._clock()
+        passing.tail_key = name_of(session)
         digest = blake2b(session.encode() + passing.data, digest_size=16).digest()
         sent, plan = self._open.get(digest, (now - 2 * RETRY, None))
         if plan is None or now - sent > RETRY:
@@ -272,6 +274,12 @@ class LiveTail:
         except SightlineError as error:
             return f", not kept: {error}"
         return ""
+
+
+def _kept_for(headers: Mapping[str, str], head: RequestBody) -> str:
+    """Name whom a state is kept for: a session, or all that begin alike."""
+    begun = b"".join(unit.digest for unit in (*head.system[:1], *head.messages[:1]))
+    return strong_id(headers, head) or head.weak or begun.hex()
 
 
 _AS_TOLD: Final = "state as told"

@@ -33,8 +33,9 @@ from sightline.context.ledger.exchanges import Exchange
 from sightline.context.messages.parts import Message
 from sightline.errors import InvalidInput, NotFound
 from sightline.gateway.bodies import Api, RequestBody, Unit, read_body
-from sightline.gateway.losses import Comparison, common_units, expected_tokens
-from sightline.gateway.observer import Earlier, Passed, Traffic, passed_of, profile_of, stored_usage
+from sightline.gateway.losses import Comparison, common_units, compare, expected_tokens
+from sightline.gateway.observer import Passed, passed_of, profile_of, stored_usage
+from sightline.gateway.sessions import Earlier, goes_on, nearest
 from sightline.gateway.tail import is_state, is_whole_state, spliced_texts
 from sightline.inspector.agents import (
     WHY_UNKNOWN,
@@ -399,7 +400,7 @@ class AgentRecords:
         passed, journal = passed_of(one, self._prices), self._journal()
         spliced: list[str] = []
         if journal is not None and passed.tail and data:
-            tails = journal.tails(self._ledger.sessions.get(session).name)
+            tails = journal.tails(passed.tail_key or self._ledger.sessions.get(session).name)
             spliced = spliced_texts(tails, cast(Api, one.api), data, one.model)
         return AgentRequest(turn, passed, data, body, tuple(spliced))
 
@@ -409,18 +410,20 @@ class AgentRecords:
         """Find the request that one goes on from, as the gateway does, and compare the two."""
         if sent.body is None:
             return None
-        traffic, known = Traffic(), []
+        known: dict[int, tuple[AgentRequest, Earlier]] = {}
+        mine = sent.passed.conversation
         for turn in range(max(1, sent.turn - NEAR), sent.turn):
             one = self._sent(session, turn, 1)
-            if one.body is not None and not one.body.warms and one.passed.status < 400:
+            if one.body is None or one.body.warms or one.passed.status >= 400:
+                continue
+            if one.passed.conversation == mine and (mine or goes_on(one.body, sent.body)):
                 at = datetime.fromisoformat(self._listed(session)[turn - 1].sent_at).timestamp()
-                traffic.add("", Earlier(one.body, at, one.passed.usage))
-                known.append(one)
-        found = traffic.match("", sent.body)
-        if found is None:
+                known[turn] = one, Earlier(one.body, at, one.passed.usage)
+        earlier = nearest((each for _, each in known.values()), sent.body)
+        if earlier is None:
             return None
-        earlier, compared = found
-        return next(one for one in known if one.body is earlier.body), earlier, compared
+        one = next(one for one, each in known.values() if each is earlier)
+        return one, earlier, compare(earlier.body, sent.body)
 
     def _reply(self, number: int) -> Message | None:
         kept = self._ledger.exchanges.reply(number)

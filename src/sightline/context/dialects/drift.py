@@ -234,9 +234,10 @@ CAUSES: Final[dict[str, tuple[str, str]]] = {
     "rewound": ("the conversation went back and took another way",
         "planned: what is still shared is reused"),
     "edited": ("an earlier message was edited", "say it again instead of changing what was said"),
-    "spaced": ("an earlier message has other white space", "send what was received, byte for byte"),
-    "reserialized": ("the arguments of an earlier call were written in another order",
-        "replay arguments as they came, as text"),
+    "spaced": ("an earlier message has other white space or formatting",
+        "send what was received, byte for byte"),
+    "reserialized": ("equal values were written in other bytes",
+        "send schemas, arguments and results as they were sent before"),
     "inserted": ("something was put between earlier messages", "put what is new at the end"),
     "dropped": ("an earlier message was dropped", "drop from the history at compaction only"),
     "window": ("the oldest messages were dropped", "let the window grow and fold in large steps"),
@@ -267,6 +268,9 @@ CAUSES: Final[dict[str, tuple[str, str]]] = {
 # pydantic-ai and Claude Code call a cache collapsed beyond these: 5 % and 2,000 tokens.
 SLACK_SHARE: Final = 0.05
 SLACK_TOKENS: Final = 2_000
+# OpenAI, "Prompt caching": a cache is read in blocks of so many. What changed costs one, at least.
+BLOCK_TOKENS: Final = 128
+CLOCK_TOKENS: Final = 16  # but a clock is named at once: it will cost more
 _SPANS: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0}
 # What a change is called that the host plans, or that a place in the prompt explains.
 _KINDS: Final = {"fold": "folded", "tier": "result_cut", "named": "named"}
@@ -333,7 +337,8 @@ def missed(
         cost = None if extra_price is None else tokens * extra_price / MILLION
         return Loss(cause, tokens, cost, detail=detail)
 
-    if cause and read < (1 - SLACK_SHARE) * could:
+    little = CLOCK_TOKENS if cause in ("date", "random") else BLOCK_TOKENS
+    if cause and could - read > min(SLACK_SHARE * could, little):
         share = shared / whole if whole else 1.0
         return loss(cause, min(int(could * (1 - share)), could - read), detail)
     expected = int(kept * shared / whole) if whole else kept
