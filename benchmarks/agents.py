@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import lzma
 import re
 import subprocess
 import sys
@@ -374,7 +375,9 @@ def main(words: Sequence[str]) -> None:
 
         lines = list(frozen(Path(words[1]), int(words[2]) if words[2:] else 1))
     else:
-        lines = [json.loads(text) for text in Path(words[0]).read_text("utf-8").splitlines()]
+        opened = lzma.open if words[0].endswith(".xz") else open
+        with opened(words[0], "rt", encoding="utf-8") as texts:
+            lines = [json.loads(text) for text in texts]
     if "--no-ids" in words:
         routed = {line["agent"] for line in lines if line.get("cause") == "routing"}
         lines = [without_ids({**one, "routed": one["agent"] in routed}) for one in lines]
