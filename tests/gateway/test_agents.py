@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks.agents import play, score, without_ids
-from benchmarks.agents_own import lines_of
+from benchmarks.agent_sets import play, score, without_ids
+from benchmarks.agent_sets_own import lines_of
 
 CLOCKS = (
     "a clock in the first line", "a clock in the middle line", "a clock in the last line",

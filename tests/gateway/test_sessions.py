@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.agents_own import APIS, Shape, words
+from benchmarks.agent_sets_own import APIS, Shape, words
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

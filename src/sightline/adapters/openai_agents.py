@@ -36,12 +36,11 @@ from sightline.errors import InvalidInput
 from sightline.slop.transports.background import finish
 
 if TYPE_CHECKING:
+    from agents import FunctionTool, ToolApprovalItem, TResponseInputItem
     from agents.memory import SessionSettings
     from agents.run import CallModelData, ModelInputData
     from agents.run_context import RunContextWrapper
     from agents.tool_context import ToolContext
-
-    from agents import FunctionTool, ToolApprovalItem, TResponseInputItem
 
 __all__ = ["LedgerSession", "LiveApps"]
 

@@ -1,4 +1,4 @@
-"""Agents of our own for `benchmarks.agents`: four APIs, a clock in each place, hard cases.
+"""Agents of our own for `benchmarks.agent_sets`: four APIs, a clock in each place, hard cases.
 
 The author of this set knows the matcher: its score shows that nothing broke, not how good it is.
 """

@@ -1,9 +1,9 @@
 """How well the gateway finds conversations and causes, with agents through a real socket.
 
-    python -m benchmarks.agents SET.jsonl             agent → `sightline gateway` → a vendor
-    python -m benchmarks.agents SET.jsonl --no-ids    without the ids of sessions and users
-    python -m benchmarks.agents own                   the set of `benchmarks.agents_own`
-    python -m benchmarks.agents frozen FAULTS.jsonl N   each Nth frozen case, 24 sessions in a lane
+    python -m benchmarks.agent_sets SET.jsonl            agent → `sightline gateway` → a vendor
+    python -m benchmarks.agent_sets SET.jsonl --no-ids   without the ids of sessions and users
+    python -m benchmarks.agent_sets own                  the set of `agent_sets_own`
+    python -m benchmarks.agent_sets frozen FILE N        each Nth frozen case, 24 sessions in a lane
 
 A set has one request in a line, in the order of sending, with the truth about it: its conversation,
 its session, why the cache was lost and where. The vendor on loopback has a prefix cache of each
@@ -367,11 +367,11 @@ def score(lines: Sequence[Line], kept: Sequence[tuple[int, Line]]) -> dict[str, 
 def main(words: Sequence[str]) -> None:
     """Play a set and print its scores."""
     if words[0] == "own":
-        from benchmarks.agents_own import lines_of
+        from benchmarks.agent_sets_own import lines_of
 
         lines = list(lines_of(1))
     elif words[0] == "frozen":
-        from benchmarks.agents_own import frozen
+        from benchmarks.agent_sets_own import frozen
 
         lines = list(frozen(Path(words[1]), int(words[2]) if words[2:] else 1))
     else:
