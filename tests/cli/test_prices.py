@@ -45,7 +45,7 @@ def test_a_price_of_the_user_replaces_the_listed_one_in_the_gateway_and_in_repor
     assert b"unknown price" in sightline("gateway", "report", "--db", str(db)).stdout
     shown = sightline("gateway", "report", "--db", str(db), *given).stdout
     assert b"unknown" not in shown
-    assert b"$0.0004" in shown
+    assert b"price $0.0008" in shown  # both requests, as one row
 
 
 def test_prices_of_the_configuration_count_and_an_option_wins(
